@@ -1,0 +1,3 @@
+//! The kubectl plugin: status, wake, pause.
+
+fn main() {}

@@ -1,0 +1,16 @@
+//! The words of the product, shared by every other crate.
+//!
+//! Owns the `ManagedWorkload` API, every name that appears in a cluster, the
+//! condition types and reasons, the settings and how they are read, and the
+//! form of stamps and durations. Decides nothing, reads no clock, and talks to
+//! nobody.
+
+pub mod condition;
+pub mod names;
+pub mod settings;
+pub mod span;
+pub mod stamp;
+pub mod workload;
+
+pub use span::Span;
+pub use workload::{ManagedWorkload, ManagedWorkloadSpec, ManagedWorkloadStatus};

@@ -1,0 +1,288 @@
+//! Settings of workloads opted in by label: from the workload's annotations,
+//! its namespace's and the chart's defaults to one value each.
+//!
+//! What can't be read falls to the safe side and is listed, so that an
+//! `InvalidSetting` event can say so. Whoever has [`Settings`] never reads an
+//! annotation again.
+
+use std::collections::BTreeMap;
+
+use crate::{Span, names::setting, workload::WakeMode};
+
+/// The longest `maxWait` there is (SET-15).
+pub const MAX_MAX_WAIT: Span = Span::from_mins(60);
+/// The shortest `idleAfter` there is.
+pub const MIN_IDLE_AFTER: Span = Span::from_mins(1);
+/// The longest `lookout` there is.
+pub const MAX_LOOKOUT: Span = Span::from_mins(10);
+
+/// Annotations as Kubernetes keeps them.
+pub type Annotations = BTreeMap<String, String>;
+
+/// What the chart sets for workloads opted in by label.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Defaults {
+    /// `--default-wake` (SET-07).
+    pub wake: WakeMode,
+    /// `--default-idle-after`.
+    pub idle_after: Span,
+}
+
+impl Default for Defaults {
+    fn default() -> Self {
+        Self {
+            wake: WakeMode::Request,
+            idle_after: Span::from_mins(30),
+        }
+    }
+}
+
+/// One value for each setting.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Settings {
+    /// Who wakes it through the doorman.
+    pub wake: WakeMode,
+    /// How long a connection is held.
+    pub max_wait: Span,
+    /// How long nobody must have used it, or none where that can't be read:
+    /// then it isn't paused on its own.
+    pub idle_after: Option<Span>,
+    /// How long the route stands before the pods stop.
+    pub lookout: Span,
+}
+
+/// A setting that couldn't be read, and what stands in for it.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{annotation}={value:?} {problem}; {instead}")]
+pub struct Unreadable {
+    /// The annotation's key.
+    pub annotation: &'static str,
+    /// Its value, as given.
+    pub value: String,
+    /// What the value must be.
+    pub problem: &'static str,
+    /// What Napwake does until it's mended.
+    pub instead: &'static str,
+}
+
+/// Reads the settings of a workload opted in by label.
+///
+/// The workload's annotation wins, then its namespace's, then `defaults`
+/// (SET-08). Returns what couldn't be read beside the settings.
+pub fn read(
+    workload: &Annotations,
+    namespace: &Annotations,
+    defaults: Defaults,
+) -> (Settings, Vec<Unreadable>) {
+    let mut unreadable = Vec::new();
+    let settings = Settings {
+        wake: wake(workload, namespace, defaults.wake, &mut unreadable),
+        max_wait: max_wait(workload, &mut unreadable),
+        idle_after: idle_after(workload, namespace, defaults.idle_after, &mut unreadable),
+        lookout: lookout(workload, &mut unreadable),
+    };
+    (settings, unreadable)
+}
+
+/// Exactly `request` or `ask`; anything else asks, so that a typo never lets
+/// robots wake the workload (SET-05, SET-09, SET-11, T-98).
+fn wake(
+    workload: &Annotations,
+    namespace: &Annotations,
+    default: WakeMode,
+    unreadable: &mut Vec<Unreadable>,
+) -> WakeMode {
+    let Some(value) = workload
+        .get(setting::WAKE)
+        .or_else(|| namespace.get(setting::WAKE))
+    else {
+        return default;
+    };
+    match value.as_str() {
+        "request" => WakeMode::Request,
+        "ask" => WakeMode::Ask,
+        _ => {
+            unreadable.push(Unreadable {
+                annotation: setting::WAKE,
+                value: value.clone(),
+                problem: "must be exactly \"request\" or \"ask\"",
+                instead: "until then only a person wakes the workload, as with \"ask\"",
+            });
+            WakeMode::Ask
+        }
+    }
+}
+
+/// Only the workload's own annotation counts (T-101); over 1h is taken as 1h,
+/// and what can't be read as 2m (T-100).
+fn max_wait(workload: &Annotations, unreadable: &mut Vec<Unreadable>) -> Span {
+    const PROBLEM: &str = "must be a duration such as 90s or 5m, of more than 0s and at most 1h";
+    let default = Span::from_mins(2);
+    let Some(value) = workload.get(setting::WAKE_MAX_WAIT) else {
+        return default;
+    };
+    let (span, instead) = match value.parse::<Span>() {
+        Ok(span) if span > MAX_MAX_WAIT => (MAX_MAX_WAIT, "1h is used instead"),
+        Ok(span) if span > Span::from_secs(0) => return span,
+        _ => (default, "2m is used instead"),
+    };
+    unreadable.push(Unreadable {
+        annotation: setting::WAKE_MAX_WAIT,
+        value: value.clone(),
+        problem: PROBLEM,
+        instead,
+    });
+    span
+}
+
+/// What can't be read isn't paused on its own until it reads.
+fn idle_after(
+    workload: &Annotations,
+    namespace: &Annotations,
+    default: Span,
+    unreadable: &mut Vec<Unreadable>,
+) -> Option<Span> {
+    let value = workload
+        .get(setting::IDLE_AFTER)
+        .or_else(|| namespace.get(setting::IDLE_AFTER));
+    let Some(value) = value else {
+        return Some(default);
+    };
+    match value.parse::<Span>() {
+        Ok(span) if span >= MIN_IDLE_AFTER => Some(span),
+        _ => {
+            unreadable.push(Unreadable {
+                annotation: setting::IDLE_AFTER,
+                value: value.clone(),
+                problem: "must be a duration such as 30m or 2h, of at least 1m",
+                instead: "until then the workload isn't paused on its own",
+            });
+            None
+        }
+    }
+}
+
+/// What can't be read is the default; over 10m is taken as 10m.
+fn lookout(workload: &Annotations, unreadable: &mut Vec<Unreadable>) -> Span {
+    let default = Span::from_secs(30);
+    let Some(value) = workload.get(setting::LOOKOUT) else {
+        return default;
+    };
+    let (span, instead) = match value.parse::<Span>() {
+        Ok(span) if span <= MAX_LOOKOUT => return span,
+        Ok(_) => (MAX_LOOKOUT, "10m is used instead"),
+        Err(_) => (default, "30s is used instead"),
+    };
+    unreadable.push(Unreadable {
+        annotation: setting::LOOKOUT,
+        value: value.clone(),
+        problem: "must be a duration such as 30s or 2m, of at most 10m",
+        instead,
+    });
+    span
+}
+
+#[cfg(test)]
+mod tests {
+    use rstest::rstest;
+
+    use super::*;
+
+    fn annotations(pairs: &[(&str, &str)]) -> Annotations {
+        pairs
+            .iter()
+            .map(|(key, value)| ((*key).to_owned(), (*value).to_owned()))
+            .collect()
+    }
+
+    /// SET-08: the workload's annotation, then the namespace's, then the default.
+    #[rstest]
+    #[case(None, None, WakeMode::Request, WakeMode::Request, 0)]
+    #[case(None, None, WakeMode::Ask, WakeMode::Ask, 0)]
+    #[case(None, Some("ask"), WakeMode::Request, WakeMode::Ask, 0)]
+    #[case(None, Some("request"), WakeMode::Ask, WakeMode::Request, 0)]
+    #[case(Some("request"), Some("ask"), WakeMode::Ask, WakeMode::Request, 0)]
+    #[case(Some("ask"), Some("request"), WakeMode::Request, WakeMode::Ask, 0)]
+    #[case(Some("Ask"), Some("request"), WakeMode::Request, WakeMode::Ask, 1)]
+    #[case(Some("true"), None, WakeMode::Request, WakeMode::Ask, 1)]
+    #[case(Some(" ask"), None, WakeMode::Request, WakeMode::Ask, 1)]
+    #[case(Some(""), None, WakeMode::Request, WakeMode::Ask, 1)]
+    #[case(None, Some("Request"), WakeMode::Request, WakeMode::Ask, 1)]
+    #[case(Some("request"), Some("Ask"), WakeMode::Ask, WakeMode::Request, 0)]
+    fn wake_goes_by_precedence_and_falls_to_asking(
+        #[case] workload: Option<&str>,
+        #[case] namespace: Option<&str>,
+        #[case] default: WakeMode,
+        #[case] expected: WakeMode,
+        #[case] unreadable: usize,
+    ) {
+        let with = |value: Option<&str>| {
+            value.map_or_else(Annotations::new, |value| {
+                annotations(&[(setting::WAKE, value)])
+            })
+        };
+        let defaults = Defaults {
+            wake: default,
+            ..Defaults::default()
+        };
+        let (settings, problems) = read(&with(workload), &with(namespace), defaults);
+        assert_eq!((settings.wake, problems.len()), (expected, unreadable));
+    }
+
+    #[rstest]
+    #[case("5m", Span::from_mins(5), 0)]
+    #[case("1h", MAX_MAX_WAIT, 0)]
+    #[case("1h1s", MAX_MAX_WAIT, 1)]
+    #[case("0s", Span::from_mins(2), 1)]
+    #[case("soon", Span::from_mins(2), 1)]
+    fn max_wait_has_bounds(#[case] value: &str, #[case] expected: Span, #[case] unreadable: usize) {
+        let workload = annotations(&[(setting::WAKE_MAX_WAIT, value)]);
+        let (settings, problems) = read(&workload, &Annotations::new(), Defaults::default());
+        assert_eq!((settings.max_wait, problems.len()), (expected, unreadable));
+    }
+
+    #[test]
+    fn max_wait_is_not_read_on_the_namespace() {
+        let namespace = annotations(&[(setting::WAKE_MAX_WAIT, "5m")]);
+        let (settings, problems) = read(&Annotations::new(), &namespace, Defaults::default());
+        assert_eq!((settings.max_wait, problems.len()), (Span::from_mins(2), 0));
+    }
+
+    #[rstest]
+    #[case("2h", Some(Span::from_mins(120)), 0)]
+    #[case("59s", None, 1)]
+    #[case("never", None, 1)]
+    fn what_cannot_be_read_is_not_paused(
+        #[case] value: &str,
+        #[case] expected: Option<Span>,
+        #[case] unreadable: usize,
+    ) {
+        let workload = annotations(&[(setting::IDLE_AFTER, value)]);
+        let (settings, problems) = read(&workload, &Annotations::new(), Defaults::default());
+        assert_eq!(
+            (settings.idle_after, problems.len()),
+            (expected, unreadable)
+        );
+    }
+
+    #[rstest]
+    #[case("0s", Span::from_secs(0), 0)]
+    #[case("11m", MAX_LOOKOUT, 1)]
+    #[case("x", Span::from_secs(30), 1)]
+    fn lookout_has_bounds(#[case] value: &str, #[case] expected: Span, #[case] unreadable: usize) {
+        let workload = annotations(&[(setting::LOOKOUT, value)]);
+        let (settings, problems) = read(&workload, &Annotations::new(), Defaults::default());
+        assert_eq!((settings.lookout, problems.len()), (expected, unreadable));
+    }
+
+    #[test]
+    fn a_problem_says_what_to_change_and_what_happens_meanwhile() {
+        let workload = annotations(&[(setting::WAKE, "Ask")]);
+        let (_, problems) = read(&workload, &Annotations::new(), Defaults::default());
+        assert_eq!(
+            problems[0].to_string(),
+            "napwake.dev/wake=\"Ask\" must be exactly \"request\" or \"ask\"; \
+             until then only a person wakes the workload, as with \"ask\""
+        );
+    }
+}

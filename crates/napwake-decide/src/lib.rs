@@ -1,0 +1,1 @@
+//! What should be, from what is: the pure core of the operator.

@@ -1,0 +1,1 @@
+//! The proxy that holds callers of paused workloads and wakes them.

@@ -1,0 +1,1 @@
+//! Test helpers: object builders, callers, waiting for a state.

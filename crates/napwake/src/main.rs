@@ -1,0 +1,3 @@
+//! The napwake binary: operator and doorman.
+
+fn main() {}

@@ -1,0 +1,1 @@
+//! Tests on the real binaries with stock clients.
