@@ -1,0 +1,163 @@
+//! `tidy`: the tree-wide rules of ARCHITECTURE.md and CONTRIBUTING.md.
+//!
+//! The layers are read from the dependency graph as Cargo resolves it for
+//! each crate alone; the rest is read from the sources.
+
+use std::{collections::BTreeSet, path::Path, process::Command};
+
+use anyhow::{Context, Result, ensure};
+
+use super::{
+    layers::{CLIENT, IMPURE, Kind, LAYERS, Layer},
+    sources,
+};
+
+/// The longest a source file may be; files of tests alone are left out.
+const MAX_LINES: usize = 500;
+
+/// Where writes to the cluster may happen.
+const WRITERS: &[&str] = &[
+    "crates/napwake-operator/src/apply",
+    "crates/napwake-operator/src/optin",
+    "crates/napwake-operator/src/leader",
+    "crates/napwake-doorman/src/wake",
+    "crates/napwake-cluster/src/events",
+    "crates/napwake-cluster/src/authorize",
+];
+
+/// The crates whose writes [`WRITERS`] is about.
+const WRITING_CRATES: &[&str] =
+    &["crates/napwake-operator/", "crates/napwake-doorman/", "crates/napwake-cluster/"];
+
+/// Everything that breaks a rule, one sentence each.
+pub fn run() -> Result<Vec<String>> {
+    let mut broken = Vec::new();
+    for layer in LAYERS {
+        broken.extend(judge(layer, &dependencies(layer.name)?));
+    }
+    for path in sources::files("rs")? {
+        let text = sources::read(&path)?;
+        broken.extend(judge_source(&path, &text));
+    }
+    for path in sources::files("toml")?.iter().filter(|path| path.ends_with("Cargo.toml")) {
+        broken.extend(judge_manifest(path, &sources::read(path)?));
+    }
+    Ok(broken)
+}
+
+/// What `name` links, itself left out, as Cargo resolves it for that crate alone.
+fn dependencies(name: &str) -> Result<BTreeSet<String>> {
+    let listed = Command::new(env!("CARGO"))
+        .current_dir(sources::root())
+        .args(["tree", "--locked", "--package", name, "--edges", "normal,no-proc-macro"])
+        .args(["--prefix", "none", "--format", "{p}"])
+        .output()
+        .context("run cargo tree")?;
+    let errors = String::from_utf8_lossy(&listed.stderr);
+    ensure!(listed.status.success(), "cargo tree --package {name}: {errors}");
+    let text = String::from_utf8(listed.stdout).context("read cargo tree's output")?;
+    let names = text.lines().filter_map(|line| line.split_whitespace().next());
+    Ok(names.filter(|found| *found != name).map(str::to_owned).collect())
+}
+
+fn judge(layer: &Layer, used: &BTreeSet<String>) -> Vec<String> {
+    let mut broken = Vec::new();
+    let name = layer.name;
+    let ours = used.iter().filter(|used| used.starts_with("napwake"));
+    for other in ours.filter(|other| !layer.ours.contains(&other.as_str())) {
+        broken.push(format!("{name} uses {other}, which its layer may not (checks/layers.rs)"));
+    }
+    if layer.kind == Kind::Pure {
+        for (impure, why) in IMPURE.iter().filter(|(impure, _)| used.contains(*impure)) {
+            broken.push(format!("{name} is pure and may not use {impure}: {why}"));
+        }
+    }
+    if layer.kind != Kind::Client {
+        for client in CLIENT.iter().filter(|client| used.contains(**client)) {
+            broken.push(format!("{name} may not use {client}: it must not reach the API server"));
+        }
+    }
+    broken
+}
+
+fn judge_source(path: &Path, text: &str) -> Vec<String> {
+    let mut broken = Vec::new();
+    let place = path.display();
+    let is_test = is_test_file(path);
+    let code: Vec<&str> = text.lines().take_while(|line| line.trim() != "#[cfg(test)]").collect();
+    if !is_test && code.len() > MAX_LINES {
+        broken.push(format!("{place} has {} lines of code; split it at {MAX_LINES}", code.len()));
+    }
+    if !is_test && path.starts_with("crates") && !text.starts_with("//!") {
+        broken.push(format!("{place} must begin with //! saying what it owns and never does"));
+    }
+    let writes = ["PatchParams", "PostParams", "DeleteParams"];
+    let in_writing_crate = WRITING_CRATES.iter().any(|dir| path.starts_with(dir));
+    let may_write = WRITERS.iter().any(|dir| place.to_string().starts_with(dir));
+    if in_writing_crate && !may_write && !is_test {
+        for line in code.iter().filter(|line| writes.iter().any(|word| line.contains(word))) {
+            broken.push(format!("{place} writes to the cluster ({}); only {WRITERS:?} may", line.trim()));
+        }
+    }
+    let connects = code.iter().any(|line| line.contains("TcpStream::connect"));
+    let ships = LAYERS.iter().any(|layer| path.starts_with(format!("crates/{}", layer.name)));
+    if connects && ships && !path.starts_with("crates/napwake-net/src/dial") && !is_test {
+        broken.push(format!("{place} connects; only napwake_net::dial may"));
+    }
+    broken
+}
+
+fn is_test_file(path: &Path) -> bool {
+    let name = path.file_stem().unwrap_or_default().to_string_lossy();
+    let in_tests = path.components().any(|part| part.as_os_str() == "tests");
+    name == "tests" || name.ends_with("_tests") || in_tests
+}
+
+fn judge_manifest(path: &Path, text: &str) -> Option<String> {
+    let is_crate = text.contains("[package]") && !path.starts_with("fuzz");
+    let inherits = text.contains("[lints]\nworkspace = true");
+    (is_crate && !inherits)
+        .then(|| format!("{} must take the workspace's lints: [lints] workspace = true", path.display()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PURE: Layer = Layer { name: "napwake-x", ours: &["napwake-api"], kind: Kind::Pure };
+
+    fn used(names: &[&str]) -> BTreeSet<String> {
+        names.iter().map(|name| (*name).to_owned()).collect()
+    }
+
+    #[test]
+    fn a_pure_crate_may_use_its_layer_and_no_runtime() {
+        assert_eq!(judge(&PURE, &used(&["napwake-api", "jiff"])), Vec::<String>::new());
+        assert_eq!(judge(&PURE, &used(&["napwake-net"])).len(), 1);
+        assert_eq!(judge(&PURE, &used(&["tokio"])).len(), 1);
+        assert_eq!(judge(&PURE, &used(&["kube-client"])).len(), 2);
+    }
+
+    #[test]
+    fn only_the_named_modules_write() {
+        let text = "//! x\nfn a(p: PatchParams) {}\n";
+        let judged = |path: &str| judge_source(Path::new(path), text).len();
+        assert_eq!(judged("crates/napwake-operator/src/observe/mod.rs"), 1);
+        assert_eq!(judged("crates/napwake-operator/src/apply/scale.rs"), 0);
+        assert_eq!(judged("crates/napwake-operator/src/observe/tests.rs"), 0);
+    }
+
+    #[test]
+    fn long_files_and_silent_ones_are_named() {
+        let long = "//! x\n".to_owned() + &"\n".repeat(MAX_LINES);
+        assert_eq!(judge_source(Path::new("crates/a/src/lib.rs"), &long).len(), 1);
+        assert_eq!(judge_source(Path::new("crates/a/src/lib.rs"), "fn a() {}").len(), 1);
+    }
+
+    #[test]
+    fn every_crate_takes_the_lints() {
+        let path = Path::new("crates/a/Cargo.toml");
+        assert!(judge_manifest(path, "[package]\n").is_some());
+        assert!(judge_manifest(path, "[package]\n[lints]\nworkspace = true\n").is_none());
+    }
+}
