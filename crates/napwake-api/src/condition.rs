@@ -58,7 +58,9 @@ pub enum TargetReason {
 }
 
 /// Why `WakeOnRequest` is as it is: a closed list (OBS-13).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+///
+/// In the order in which the reason is chosen where Services differ (T-133).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum RouteReason {
     /// Requests are held and wake the workload.
     DoormanRouted,

@@ -54,7 +54,7 @@ pub fn to_micros(time: Timestamp) -> Timestamp {
 
 /// RFC 3339 in UTC with six digits, as every time of Napwake's is written.
 pub fn render(time: Timestamp) -> String {
-    format!("{:.6}", time)
+    format!("{time:.6}")
 }
 
 impl FromStr for Stamp {

@@ -3,7 +3,12 @@
 //! Owns the spec with its defaults and bounds, and the status. The CRD is
 //! generated from these types; nothing here decides what a field leads to.
 
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, MicroTime};
+#![expect(
+    unreachable_pub,
+    reason = "KubeSchema repeats the structs in functions to derive rules from them"
+)]
+
+pub use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, MicroTime};
 use kube::{CustomResource, KubeSchema};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -213,6 +218,10 @@ pub struct ClockStatus {
     pub last_activity: MicroTime,
     /// What that was.
     pub last_activity_source: ActivitySource,
+    /// When it last became Running: the idle clock doesn't run out before
+    /// `idleAfter` has passed since then either.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub running_since: Option<MicroTime>,
     /// When the workload will have been idle for `idleAfter`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub idle_at: Option<MicroTime>,
@@ -297,6 +306,9 @@ pub struct TargetStatus {
     pub template: String,
     /// Its `spec.replicas`: more by someone else's hand is a scale-up.
     pub replicas: i32,
+    /// Its `metadata.generation`: one seen with a lower number is out of date.
+    #[serde(default)]
+    pub generation: i64,
 }
 
 /// The routes to the doorman and the ports that rest.
@@ -328,6 +340,10 @@ pub struct Route {
     pub forwarded: bool,
     /// How far the route is.
     pub state: RouteState,
+    /// When the doorman's pods were told to open their listeners for it: a
+    /// connect check from before then says nothing about it (ROUTE-79).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub opened_at: Option<MicroTime>,
     /// Until when a draining route is still served (DRAIN-17).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub draining_until: Option<MicroTime>,
