@@ -1,0 +1,147 @@
+//! The command line, and which command does what.
+
+use std::{io::Write, time::Duration};
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+use clap_complete::{Shell, engine::ArgValueCompleter};
+use napwake_api::Span;
+
+use crate::{
+    cluster::Cluster,
+    complete,
+    outcome::Failure,
+    signal::{self, Signal},
+    status,
+};
+
+/// Pauses workloads that nobody uses, and wakes them when somebody does.
+#[derive(Debug, Parser)]
+#[command(name = "kubectl-napwake", bin_name = "kubectl napwake", version)]
+pub(crate) struct Cli {
+    #[command(flatten)]
+    place: Place,
+    #[command(subcommand)]
+    command: Command,
+}
+
+/// Where to look, as kubectl's own flags say it.
+#[derive(Debug, Args)]
+pub(crate) struct Place {
+    /// Namespace to look in, instead of the context's
+    #[arg(short, long, global = true, value_name = "NAMESPACE")]
+    pub(crate) namespace: Option<String>,
+    /// Context of the kubeconfig to use, instead of the current one
+    #[arg(long, global = true, value_name = "NAME")]
+    pub(crate) context: Option<String>,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Show where each workload stands, and which need attention
+    Status {
+        /// Look in all namespaces
+        #[arg(short = 'A', long)]
+        all_namespaces: bool,
+        /// How to print them
+        #[arg(short, long, value_enum, default_value_t = Output::Table)]
+        output: Output,
+    },
+    /// Wake a workload, whatever its wake setting
+    Wake(Wish),
+    /// Pause a workload now, without waiting until it's idle
+    Pause(Wish),
+    /// Print the script that completes this command in a shell
+    Completion {
+        /// The shell to complete in
+        shell: Shell,
+    },
+}
+
+/// A workload and whether to wait for it.
+#[derive(Debug, Args)]
+struct Wish {
+    /// The ManagedWorkload's name
+    #[arg(add = ArgValueCompleter::new(complete::names))]
+    name: String,
+    /// Wait until it's done
+    #[arg(long)]
+    wait: bool,
+    /// How long to wait at most
+    #[arg(long, default_value = "5m", requires = "wait", value_name = "DURATION")]
+    timeout: Span,
+}
+
+/// How `status` prints.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Output {
+    /// A table for people
+    Table,
+    /// The ManagedWorkloads as JSON
+    Json,
+    /// The ManagedWorkloads as YAML
+    Yaml,
+}
+
+/// Does what the command line asks for.
+pub(crate) async fn run(cli: Cli) -> Result<(), Failure> {
+    match cli.command {
+        Command::Status {
+            all_namespaces,
+            output,
+        } => {
+            let cluster = Cluster::connect(&cli.place).await?;
+            let scope = if all_namespaces {
+                status::Scope::All
+            } else {
+                status::Scope::One
+            };
+            status::print(&cluster, scope, output).await
+        }
+        Command::Wake(wish) => send(&cli.place, Signal::Wake, &wish).await,
+        Command::Pause(wish) => send(&cli.place, Signal::Pause, &wish).await,
+        Command::Completion { shell } => {
+            let script = complete::script(shell)?;
+            Ok(anstream::stdout().write_all(&script)?)
+        }
+    }
+}
+
+async fn send(place: &Place, signal: Signal, wish: &Wish) -> Result<(), Failure> {
+    let cluster = Cluster::connect(place).await?;
+    signal::send(&cluster, signal, &wish.name).await?;
+    let mut out = anstream::stdout();
+    if !wish.wait {
+        return Ok(writeln!(
+            out,
+            "managedworkload/{} {}",
+            wish.name,
+            signal.asked()
+        )?);
+    }
+    writeln!(
+        out,
+        "managedworkload/{} {}, waiting",
+        wish.name,
+        signal.asked()
+    )?;
+    let timeout: Duration = wish.timeout.get();
+    signal::wait(&cluster, signal, &wish.name, timeout).await?;
+    Ok(writeln!(
+        out,
+        "managedworkload/{} {}",
+        wish.name,
+        signal.done()
+    )?)
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    use super::*;
+
+    #[test]
+    fn the_command_line_is_sound() {
+        Cli::command().debug_assert();
+    }
+}
