@@ -5,6 +5,11 @@
 //! form of stamps and durations. Decides nothing, reads no clock, and talks to
 //! nobody.
 
+#![allow(
+    clippy::duplicated_attributes,
+    reason = "printer columns repeat their types; the lint reads whole crates only"
+)]
+
 pub mod condition;
 pub mod names;
 pub mod settings;
