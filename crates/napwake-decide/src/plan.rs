@@ -1,0 +1,231 @@
+//! What to write, in order ([`Plan`]), and what waits for what ([`Report`]).
+//!
+//! Plain data: carrying it out is the operator's, putting it into words is
+//! `render`'s.
+
+use jiff::Timestamp;
+use napwake_api::{
+    ManagedWorkloadStatus,
+    condition::{ReadyReason, RouteReason, TargetReason},
+    workload::Phase,
+};
+
+use crate::world::{Listener, SliceSpec, TargetId};
+
+/// What to write next for one ManagedWorkload.
+#[derive(Clone, Debug, PartialEq)]
+#[must_use]
+pub struct Plan {
+    /// The writes, to be carried out in this order, one after the other.
+    ///
+    /// One that fails ends the plan, and the world is looked at again; only
+    /// those for which [`Write::fails_alone`] holds are noted and passed over.
+    pub writes: Vec<Write>,
+    /// When to be asked again though nothing has changed, if ever.
+    pub again: Option<Timestamp>,
+    /// Where the workload stands and what it waits for.
+    pub report: Report,
+}
+
+impl Plan {
+    /// A plan that writes nothing.
+    pub fn nothing(now: Timestamp) -> Self {
+        Self {
+            writes: Vec::new(),
+            again: None,
+            report: Report {
+                at: now,
+                phase: None,
+                ready: None,
+                target: None,
+                wake_on_request: None,
+                waits: Vec::new(),
+            },
+        }
+    }
+
+    /// Whether nothing is to be written.
+    pub fn is_empty(&self) -> bool {
+        self.writes.is_empty()
+    }
+}
+
+/// One write, with the precondition that it was decided under.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Write {
+    /// Sets the target's replicas through its scale subresource.
+    ///
+    /// Precondition: the uid is `target.uid` and the replicas are `from` (a
+    /// JSON patch with `test` operations on the scale holds both).
+    ScaleTarget {
+        /// The workload.
+        target: TargetId,
+        /// The replicas it was seen with.
+        from: i32,
+        /// The replicas it should have.
+        to: i32,
+    },
+    /// Sets or takes off the target's annotation `napwake.dev/paused-replicas`.
+    ///
+    /// Precondition: the uid is `target.uid`.
+    MarkTarget {
+        /// The workload.
+        target: TargetId,
+        /// How many replicas it had, at least 1; none takes the mark off.
+        paused_replicas: Option<i32>,
+    },
+    /// Makes or rewrites one EndpointSlice.
+    ApplySlice {
+        /// What it should say.
+        slice: SliceSpec,
+        /// What it's written over.
+        over: Over,
+    },
+    /// Deletes one EndpointSlice of Napwake's.
+    ///
+    /// Precondition: the uid.
+    DeleteSlice {
+        /// Its name.
+        name: String,
+        /// Its uid.
+        uid: String,
+    },
+    /// Connects to each listener, all at once and for about a second at most,
+    /// closes at once, and decides again with the results in
+    /// [`crate::world::World::checks`] (ROUTE-79).
+    CheckListeners(Vec<Listener>),
+    /// Replaces the status.
+    ///
+    /// Precondition: `resource_version`. So a stamp that came after the world
+    /// was read stops a scale-down planned behind this write.
+    WriteStatus {
+        /// The ManagedWorkload's, as seen.
+        resource_version: String,
+        /// The whole status.
+        status: Box<ManagedWorkloadStatus>,
+    },
+    /// Puts [`napwake_api::names::FINALIZER`] on the ManagedWorkload.
+    ///
+    /// Precondition: `resource_version`.
+    AddFinalizer {
+        /// The ManagedWorkload's, as seen.
+        resource_version: String,
+    },
+    /// Takes [`napwake_api::names::FINALIZER`] off the ManagedWorkload.
+    ///
+    /// Precondition: `resource_version`.
+    RemoveFinalizer {
+        /// The ManagedWorkload's, as seen.
+        resource_version: String,
+    },
+    /// Emits an event about the ManagedWorkload.
+    Event(Event),
+}
+
+impl Write {
+    /// Whether a failure of this write is noted and the plan goes on.
+    ///
+    /// Slices: their failures go to [`crate::world::World::slice_failures`],
+    /// since routing holds nothing up (ROUTE-38, ROUTE-39). Events: they are lost.
+    pub const fn fails_alone(&self) -> bool {
+        matches!(
+            self,
+            Self::ApplySlice { .. } | Self::DeleteSlice { .. } | Self::Event(_)
+        )
+    }
+}
+
+/// What a slice is written over.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Over {
+    /// Nothing: it's created, and it's a failure if the name is taken.
+    Nothing,
+    /// The slice of this uid and resourceVersion.
+    Existing {
+        /// `metadata.uid`.
+        uid: String,
+        /// `metadata.resourceVersion`.
+        resource_version: String,
+    },
+}
+
+/// An event about the ManagedWorkload.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Event {
+    /// Normal or Warning.
+    pub type_: EventType,
+    /// One of [`napwake_api::names::event`].
+    pub reason: &'static str,
+    /// What happened, for people.
+    pub note: String,
+}
+
+/// The type of an event.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum EventType {
+    /// As it should be.
+    Normal,
+    /// Somebody should look.
+    Warning,
+}
+
+/// Where a workload stands, why, and what it waits for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[must_use]
+pub struct Report {
+    /// When this was decided.
+    pub at: Timestamp,
+    /// The phase after the plan, none where it can't be told yet.
+    pub phase: Option<Phase>,
+    /// Whether Napwake manages the workload.
+    pub ready: Option<Finding<ReadyReason>>,
+    /// Whether the target exists and may be scaled.
+    pub target: Option<Finding<TargetReason>>,
+    /// Whether requests are held and wake the workload.
+    pub wake_on_request: Option<Finding<RouteReason>>,
+    /// What it waits for.
+    pub waits: Vec<Wait>,
+}
+
+/// A reason, and the words for people.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Finding<R> {
+    /// The reason.
+    pub reason: R,
+    /// Why, in a sentence.
+    pub message: String,
+}
+
+/// Something that is waited for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Wait {
+    /// What.
+    pub cause: WaitCause,
+    /// Until when at most, where there's a bound.
+    pub until: Option<Timestamp>,
+}
+
+/// What is waited for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum WaitCause {
+    /// Something could not be observed; the text says what and why.
+    Unknown(String),
+    /// The idle clock.
+    IdleClock,
+    /// The doorman's pods to listen, or the slices to be written.
+    Routing,
+    /// Whoever is using the workload to show.
+    Lookout,
+    /// The pods to be gone: so many are left.
+    PodsGone(u32),
+    /// A request, or anything else that wakes it.
+    Activity,
+    /// A pod to be Ready.
+    ReadyPod,
+    /// Stray connections to be passed.
+    Drain,
+    /// Ports to have rested.
+    PortsRest,
+    /// A refused slice write to be tried again.
+    SliceRetry,
+}
