@@ -1,0 +1,124 @@
+//! ManagedWorkloads in tests: making, pausing, waking, and waiting for phases.
+
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use jiff::Timestamp;
+use kube::api::{Patch, PatchParams};
+use napwake_api::{
+    ManagedWorkload, ManagedWorkloadStatus,
+    condition::{self, ConditionType},
+    names::signal,
+    stamp::Stamp,
+    workload::Phase,
+};
+use serde_json::{Value, json};
+
+use crate::{place::Place, wait};
+
+/// How long a pause or a wake may take on a busy machine of two cores.
+pub const PATIENCE: Duration = Duration::from_secs(90);
+
+/// Makes a ManagedWorkload named as its target, with `spec` merged in.
+pub async fn manage(place: &Place, kind: &str, name: &str, spec: Value) -> Result<ManagedWorkload> {
+    let mut wanted = json!({
+        "targetRef": {"kind": kind, "name": name},
+        "idleAfter": "1h", "lookout": "0s",
+    });
+    let (Value::Object(wanted_fields), Value::Object(fields)) = (&mut wanted, spec) else {
+        anyhow::bail!("a test's own spec must be an object");
+    };
+    wanted_fields.extend(fields);
+    place
+        .create(json!({
+            "apiVersion": "napwake.dev/v1alpha1", "kind": "ManagedWorkload",
+            "metadata": {"name": name, "namespace": place.namespace}, "spec": wanted,
+        }))
+        .await
+}
+
+/// Sets an annotation on the ManagedWorkload.
+pub async fn annotate(place: &Place, name: &str, key: &str, value: &str) -> Result<()> {
+    let patch = json!({"metadata": {"annotations": {key: value}}});
+    let api = place.api::<ManagedWorkload>();
+    api.patch(name, &PatchParams::default(), &Patch::Merge(&patch))
+        .await
+        .with_context(|| format!("set {key} on {name}"))?;
+    Ok(())
+}
+
+/// The present time, as people's tooling stamps it.
+#[expect(
+    clippy::disallowed_methods,
+    reason = "the tests' one reading of the clock"
+)]
+pub fn now() -> Timestamp {
+    Timestamp::now()
+}
+
+/// Asks for a pause and waits until the pods are gone.
+pub async fn pause(place: &Place, name: &str) -> Result<ManagedWorkloadStatus> {
+    annotate(
+        place,
+        name,
+        signal::PAUSE_REQUESTED,
+        &Stamp::now(now()).to_string(),
+    )
+    .await?;
+    phase(place, name, Phase::Paused).await
+}
+
+/// Asks for a wake, as `kubectl napwake wake` does.
+pub async fn ask_to_wake(place: &Place, name: &str) -> Result<()> {
+    annotate(
+        place,
+        name,
+        signal::WAKE_REQUESTED,
+        &Stamp::now(now()).to_string(),
+    )
+    .await
+}
+
+/// The status as it stands.
+pub async fn status(place: &Place, name: &str) -> Result<ManagedWorkloadStatus> {
+    let found = place
+        .api::<ManagedWorkload>()
+        .get(name)
+        .await
+        .context("read the ManagedWorkload")?;
+    Ok(found.status.unwrap_or_default())
+}
+
+/// Waits for a phase.
+pub async fn phase(place: &Place, name: &str, wanted: Phase) -> Result<ManagedWorkloadStatus> {
+    let what = format!("{name} to be {wanted:?}");
+    wait::until(
+        &what,
+        PATIENCE,
+        || status(place, name),
+        |status| status.phase == Some(wanted),
+    )
+    .await
+}
+
+/// Waits until `WakeOnRequest` has the reason `reason`, and gives its message.
+pub async fn wake_reason(place: &Place, name: &str, reason: &str) -> Result<String> {
+    let what = format!("WakeOnRequest of {name} to be {reason}");
+    let is_reason = |status: &ManagedWorkloadStatus| {
+        condition::get(&status.conditions, ConditionType::WakeOnRequest)
+            .is_some_and(|known| known.reason == reason)
+    };
+    let status = wait::until(&what, PATIENCE, || status(place, name), is_reason).await?;
+    let known = condition::get(&status.conditions, ConditionType::WakeOnRequest);
+    Ok(known.map(|known| known.message.clone()).unwrap_or_default())
+}
+
+/// The value of an annotation of the ManagedWorkload.
+pub async fn annotation(place: &Place, name: &str, key: &str) -> Result<Option<String>> {
+    let found = place
+        .api::<ManagedWorkload>()
+        .get(name)
+        .await
+        .context("read the ManagedWorkload")?;
+    Ok(found.metadata.annotations.unwrap_or_default().remove(key))
+}
