@@ -55,7 +55,7 @@ pub async fn run_with(
         // A client that reads nothing may have ended already.
         drop(stdin.write_all(input).await);
     }
-    let output = tokio::time::timeout(Duration::from_secs(120), child.wait_with_output())
+    let output = tokio::time::timeout(Duration::from_mins(2), child.wait_with_output())
         .await
         .with_context(|| format!("{program} {args:?} didn't end within 120 s"))??;
     Ok(Ended {
