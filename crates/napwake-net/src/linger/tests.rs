@@ -1,0 +1,111 @@
+//! Answers to callers that still send, don't read, or stay.
+
+use rstest::rstest;
+use tokio::io::{AsyncReadExt, duplex};
+use tokio::net::{TcpListener, TcpStream};
+
+use super::*;
+
+const PAGE: &[u8] = b"HTTP/1.1 503 Service Unavailable\r\nContent-Length: 2\r\n\r\nno";
+
+async fn connected() -> (TcpStream, TcpStream) {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let (near, accepted) = tokio::join!(TcpStream::connect(address), listener.accept());
+    (near.unwrap(), accepted.unwrap().0)
+}
+
+/// T-52: a caller in the middle of its body reads the whole answer, then its end,
+/// and no reset.
+#[rstest]
+#[case::small_body(4 * 1024)]
+#[case::body_beyond_the_socket_buffers(900 * 1024)]
+#[tokio::test]
+async fn a_caller_that_still_sends_reads_the_answer(#[case] body: usize) {
+    let (mut caller, stream) = connected().await;
+    let half = vec![b'x'; body / 2];
+    let (ended, got) = tokio::join!(
+        async {
+            stream.readable().await.unwrap();
+            answer(stream, PAGE, LingerLimits::default()).await
+        },
+        async move {
+            caller.write_all(&half).await.unwrap();
+            caller.write_all(&half).await.unwrap();
+            let mut got = Vec::new();
+            caller.read_to_end(&mut got).await.unwrap();
+            drop(caller);
+            got
+        }
+    );
+    assert_eq!(got, PAGE);
+    assert_eq!(ended, AnswerEnd::Closed);
+}
+
+/// T-52: the write side is shut before the caller has done anything.
+#[tokio::test(start_paused = true)]
+async fn the_answer_ends_before_the_waiting_does() {
+    let (mut caller, stream) = duplex(1024);
+    let limits = LingerLimits::default();
+    let begin = Instant::now();
+    let (ended, ()) = tokio::join!(answer(stream, PAGE, limits), async {
+        let mut got = Vec::new();
+        caller.read_to_end(&mut got).await.unwrap();
+        assert_eq!(got, PAGE);
+        assert_eq!(begin.elapsed(), Duration::ZERO);
+        // It stays, and so keeps the other direction open.
+        tokio::time::sleep(Duration::from_mins(1)).await;
+    });
+    assert_eq!(ended, AnswerEnd::TimeUp);
+}
+
+async fn ended_after(limits: LingerLimits, stream: tokio::io::DuplexStream) -> (AnswerEnd, u128) {
+    let begin = Instant::now();
+    let ended = answer(stream, PAGE, limits).await;
+    (ended, begin.elapsed().as_millis())
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_caller_that_stays_is_left_after_the_wait() {
+    let (_caller, stream) = duplex(1024);
+    let (ended, after) = ended_after(LingerLimits::default(), stream).await;
+    assert_eq!(ended, AnswerEnd::TimeUp);
+    assert_eq!(after, 2_000);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_caller_that_never_reads_is_left_after_the_write_limit() {
+    let (_caller, stream) = duplex(4);
+    let (ended, after) = ended_after(LingerLimits::default(), stream).await;
+    assert_eq!(ended, AnswerEnd::Unsent(io::ErrorKind::TimedOut));
+    assert_eq!(after, 10_000);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_caller_that_left_before_gets_nothing() {
+    let (caller, stream) = duplex(1024);
+    drop(caller);
+    let (ended, after) = ended_after(LingerLimits::default(), stream).await;
+    assert_eq!(ended, AnswerEnd::Unsent(io::ErrorKind::BrokenPipe));
+    assert_eq!(after, 0);
+}
+
+/// What a caller sends past the limit isn't read, and doesn't shorten its time.
+#[tokio::test(start_paused = true)]
+async fn a_flood_is_read_up_to_the_limit() {
+    let (mut caller, stream) = duplex(1000);
+    let limits = LingerLimits {
+        dropped: 5_000,
+        ..LingerLimits::default()
+    };
+    let mut taken = 0_usize;
+    let ((ended, after), ()) = tokio::join!(ended_after(limits, stream), async {
+        while caller.write_all(&[0; 100]).await.is_ok() {
+            taken += 100;
+        }
+    });
+    assert_eq!(ended, AnswerEnd::TimeUp);
+    assert_eq!(after, 2_000);
+    // The limit, one read beyond it, and what the pipe holds.
+    assert!((5_000..=7_100).contains(&taken), "{taken} bytes were taken");
+}
