@@ -1,1 +1,32 @@
 //! What to do with a caller: the pure core of the doorman.
+//!
+//! Owns how first bytes are read, who a caller is, what is done with it, every
+//! byte that is ever sent to one, and the caps. Never does anything itself: no
+//! sockets, no tasks, no clock (a [`Moment`] is passed in), no randomness.
+//!
+//! A connection meets the modules in this order: [`places`] and [`deadline`]
+//! from accept; [`head`] over what it sends, within [`budget`]; [`caller`] and
+//! [`verdict`]; [`answer`], or [`wake`] and [`allowance`]; [`ready`] and [`pick`]
+//! for where it is passed; [`drain`] for when all this ends early.
+
+#![cfg_attr(
+    not(test),
+    deny(clippy::indexing_slicing, clippy::string_slice, clippy::expect_used)
+)]
+
+pub mod allowance;
+pub mod answer;
+pub mod budget;
+pub mod caller;
+pub mod deadline;
+pub mod drain;
+pub mod head;
+mod line;
+pub mod moment;
+pub mod pick;
+pub mod places;
+pub mod ready;
+pub mod verdict;
+pub mod wake;
+
+pub use moment::Moment;

@@ -1,0 +1,134 @@
+//! The allowance: how many wakes may be asked for, per source and overall.
+//!
+//! Owns the two rates of one doorman pod (T-64). Only a request that would wake
+//! a paused workload is to ask (LIMIT-15); what becomes of one that is refused
+//! is decided elsewhere.
+
+use std::{collections::HashMap, time::Duration};
+
+use parking_lot::Mutex;
+
+use crate::{Moment, places::Source};
+
+/// Above this many sources, those that have their whole burst again are forgotten.
+/// The overall rate lets through far fewer within the minute that a source
+/// takes to recover, so this bounds the memory whatever anybody sends.
+const SOURCES_KEPT: usize = 1024;
+
+/// A rate with a burst.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Rate {
+    /// How many at once.
+    pub burst: u32,
+    /// Then one each.
+    pub every: Duration,
+}
+
+/// Both rates.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Rates {
+    /// From one source (LIMIT-11, LIMIT-12).
+    pub per_source: Rate,
+    /// From all sources together (LIMIT-13, LIMIT-14).
+    pub overall: Rate,
+}
+
+impl Default for Rates {
+    fn default() -> Self {
+        Self {
+            per_source: Rate {
+                burst: 30,
+                every: Duration::from_secs(2),
+            },
+            overall: Rate {
+                burst: 200,
+                every: Duration::from_millis(100),
+            },
+        }
+    }
+}
+
+/// Why a wake isn't allowed now. Nothing was charged.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, thiserror::Error)]
+pub enum OverRate {
+    /// LIMIT-11, LIMIT-12.
+    #[error("the source has asked for as many wakes as it may for now")]
+    Source,
+    /// LIMIT-13, LIMIT-14.
+    #[error("as many wakes were asked for as the doorman pod may for now")]
+    Overall,
+}
+
+/// What is left of the rates.
+#[derive(Debug)]
+pub struct Allowance {
+    rates: Rates,
+    buckets: Mutex<Buckets>,
+}
+
+#[derive(Debug, Default)]
+struct Buckets {
+    overall: Bucket,
+    sources: HashMap<Source, Bucket>,
+}
+
+impl Allowance {
+    /// Both bursts whole.
+    pub fn new(rates: Rates) -> Self {
+        Self {
+            rates,
+            buckets: Mutex::default(),
+        }
+    }
+
+    /// Charges one wake by `source` to both rates, or to neither: a wake refused
+    /// overall uses nothing of its source's allowance (LIMIT-16).
+    ///
+    /// Times must not go back by more than callers' threads may disagree; an
+    /// earlier time than the last is taken as it is.
+    pub fn take(&self, source: Source, now: Moment) -> Result<(), OverRate> {
+        let mut buckets = self.buckets.lock();
+        let by_source = buckets.sources.get(&source).copied().unwrap_or_default();
+        let by_source = by_source
+            .charged(self.rates.per_source, now)
+            .ok_or(OverRate::Source)?;
+        let overall = buckets
+            .overall
+            .charged(self.rates.overall, now)
+            .ok_or(OverRate::Overall)?;
+        buckets.overall = overall;
+        buckets.sources.insert(source, by_source);
+        if buckets.sources.len() > SOURCES_KEPT {
+            buckets.sources.retain(|_, bucket| !bucket.is_whole(now));
+        }
+        Ok(())
+    }
+
+    /// How many sources are remembered.
+    pub fn sources(&self) -> usize {
+        self.buckets.lock().sources.len()
+    }
+}
+
+/// A leaky bucket as one time: when it will have leaked empty, so that its
+/// burst is whole again.
+#[derive(Clone, Copy, Debug, Default)]
+struct Bucket {
+    empty_at: Moment,
+}
+
+impl Bucket {
+    /// The bucket with one more in it, if there is room.
+    fn charged(self, rate: Rate, now: Moment) -> Option<Self> {
+        let empty_at = self.empty_at.max(now).plus(rate.every);
+        let room = rate.every.saturating_mul(rate.burst);
+        (empty_at.since(now) <= room).then_some(Self { empty_at })
+    }
+
+    fn is_whole(self, now: Moment) -> bool {
+        self.empty_at <= now
+    }
+}
+
+#[cfg(test)]
+mod tests;

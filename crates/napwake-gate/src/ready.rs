@@ -1,0 +1,208 @@
+//! Which endpoints of a Service are Ready for a port (T-135).
+//!
+//! Owns how slices that repeat or disagree are read, and what the Pod adds to
+//! them. Given are slices of the EndpointSlice controller alone, so never the
+//! doorman's own (T-72), and TCP ports alone. Whether an address may be dialed
+//! at all is decided where it is dialed.
+
+use std::{
+    collections::BTreeMap,
+    net::{IpAddr, SocketAddr},
+};
+
+/// What matters of an EndpointSlice. One Service may have several, for a while
+/// with the same endpoint in two of them (F-20, F-22).
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Slice {
+    /// Its ports, whose numbers hold for its own endpoints only (F-21).
+    pub ports: Vec<SlicePort>,
+    /// Its endpoints.
+    pub endpoints: Vec<SliceEndpoint>,
+}
+
+/// A port of a slice.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SlicePort {
+    /// The Service port's name, empty where it has none.
+    pub name: String,
+    /// The number that these endpoints listen on.
+    pub number: u16,
+}
+
+/// An endpoint of a slice.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SliceEndpoint {
+    /// Its address.
+    pub address: IpAddr,
+    /// Its conditions.
+    pub conditions: Conditions,
+    /// The Pod it names; one that names none is never dialed.
+    pub pod: Option<PodKey>,
+}
+
+/// An endpoint's conditions, each of which a slice may leave out.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Conditions {
+    /// `ready`, which lies where `publishNotReadyAddresses` is set (F-19).
+    pub ready: Option<bool>,
+    /// `serving`: the Pod's own Ready condition (F-18).
+    pub serving: Option<bool>,
+    /// `terminating`.
+    pub terminating: Option<bool>,
+}
+
+impl Conditions {
+    /// T-73: `serving` decides; where it is absent, `ready`; with both absent it
+    /// isn't Ready.
+    fn says_serving(self) -> bool {
+        self.serving.or(self.ready).unwrap_or(false)
+    }
+
+    /// T-74: terminating endpoints aren't Ready, even if they still serve.
+    fn says_terminating(self) -> bool {
+        self.terminating.unwrap_or(false)
+    }
+}
+
+/// The namespace and name of a Pod.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct PodKey {
+    /// Its namespace.
+    pub namespace: String,
+    /// Its name.
+    pub name: String,
+}
+
+/// What is known of a Pod from the API itself.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum PodView {
+    /// It hasn't been read yet.
+    Unread,
+    /// There is none, or it is being deleted.
+    Leaving,
+    /// It is there.
+    There {
+        /// Its addresses.
+        addresses: Vec<IpAddr>,
+        /// Its Ready condition.
+        state: PodState,
+    },
+}
+
+/// A Pod's Ready condition.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PodState {
+    /// True.
+    Ready,
+    /// Anything else.
+    NotReady,
+}
+
+/// What the slices say of an endpoint that none of them takes out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum SliceSays {
+    /// Listed, and not serving yet.
+    Listed,
+    /// Serving.
+    Serving,
+}
+
+/// An endpoint that may be Ready.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Candidate {
+    /// Its address, with the port that its own slice gives.
+    pub address: SocketAddr,
+    /// The Pod behind it.
+    pub pod: PodKey,
+    /// What the slices say.
+    pub slice_says: SliceSays,
+}
+
+/// Whether an endpoint is Ready.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Readiness {
+    /// It is.
+    Ready,
+    /// It isn't.
+    NotReady,
+    /// Its Pod must be read first.
+    PodUnread,
+}
+
+/// The endpoints that may be Ready for the Service port of this name, each once
+/// and in the order of their addresses.
+///
+/// A copy that is terminating says nothing; of the others, one that serves is
+/// enough (F-22). A slice without the port has no candidates for it (F-21).
+pub fn candidates(slices: &[Slice], port_name: &str) -> Vec<Candidate> {
+    let mut found: BTreeMap<(SocketAddr, &PodKey), SliceSays> = BTreeMap::new();
+    for (port, endpoint) in slices.iter().flat_map(|slice| on_port(slice, port_name)) {
+        let Some(pod) = &endpoint.pod else { continue };
+        if endpoint.conditions.says_terminating() {
+            continue;
+        }
+        let says = if endpoint.conditions.says_serving() {
+            SliceSays::Serving
+        } else {
+            SliceSays::Listed
+        };
+        let address = SocketAddr::new(endpoint.address, port);
+        let merged = found.entry((address, pod)).or_insert(says);
+        *merged = says.max(*merged);
+    }
+    found
+        .into_iter()
+        .map(|((address, pod), slice_says)| Candidate {
+            address,
+            pod: pod.clone(),
+            slice_says,
+        })
+        .collect()
+}
+
+fn on_port<'a>(
+    slice: &'a Slice,
+    name: &str,
+) -> impl Iterator<Item = (u16, &'a SliceEndpoint)> + use<'a> {
+    let port = slice.ports.iter().find(|port| port.name == name);
+    port.into_iter()
+        .flat_map(|port| slice.endpoints.iter().map(|one| (port.number, one)))
+}
+
+impl Candidate {
+    /// Whether this endpoint is Ready, by its slice and its Pod.
+    ///
+    /// The Pod must have the address and must not be leaving; then either of the
+    /// two saying so is enough, since slices lag (T-135).
+    pub fn readiness(&self, pod: &PodView) -> Readiness {
+        match pod {
+            PodView::Unread => Readiness::PodUnread,
+            PodView::Leaving => Readiness::NotReady,
+            PodView::There { addresses, state } => {
+                let says_ready = self.slice_says == SliceSays::Serving || *state == PodState::Ready;
+                if says_ready && addresses.contains(&self.address.ip()) {
+                    Readiness::Ready
+                } else {
+                    Readiness::NotReady
+                }
+            }
+        }
+    }
+}
+
+/// The addresses to dial: those of the candidates that are Ready, each once.
+pub fn ready<'a>(
+    candidates: &[Candidate],
+    mut pod: impl FnMut(&PodKey) -> &'a PodView,
+) -> Vec<SocketAddr> {
+    let mut addresses: Vec<_> = candidates
+        .iter()
+        .filter(|one| one.readiness(pod(&one.pod)) == Readiness::Ready)
+        .map(|one| one.address)
+        .collect();
+    addresses.dedup();
+    addresses
+}
+
+#[cfg(test)]
+mod tests;
