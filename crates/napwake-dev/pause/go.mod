@@ -1,0 +1,3 @@
+module napwake.dev/pause
+
+go 1.25.0

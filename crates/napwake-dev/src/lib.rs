@@ -1,0 +1,17 @@
+//! The development cluster, image, install, demo, tests and checks.
+
+pub mod checks;
+pub mod cluster;
+pub mod codegen;
+pub mod digest;
+pub mod files;
+pub mod helm;
+pub mod image;
+pub mod install;
+pub mod progress;
+pub mod run;
+pub mod suite;
+pub mod target;
+pub mod tools;
+pub mod wait;
+pub mod workspace;

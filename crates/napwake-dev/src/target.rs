@@ -1,0 +1,127 @@
+//! The cluster that a command works on: the development cluster, or one of the
+//! user's own, named by a context of the user's kubeconfig.
+
+use std::path::Path;
+use std::process::Command;
+
+use crate::cluster::{Cluster, ClusterError};
+use crate::run::{self, RunError};
+
+#[derive(Debug, Clone)]
+pub enum Target {
+    Dev(Cluster),
+    /// A context of the user's kubeconfig (kind, k3d, minikube, anything).
+    Context(String),
+}
+
+#[derive(Debug, thiserror::Error)]
+pub enum TargetError {
+    #[error(transparent)]
+    Cluster(#[from] ClusterError),
+    #[error(transparent)]
+    Run(#[from] RunError),
+    #[error(
+        "don't know how to put an image into the cluster of the context {0}: it is none of kind's, \
+         k3d's or minikube's; push {1} to a registry it can pull from, and name that in the values"
+    )]
+    NoLoader(String, String),
+}
+
+impl Target {
+    /// kubectl for this cluster, ready to get its arguments.
+    pub fn kubectl(&self) -> Command {
+        match self {
+            Self::Dev(cluster) => cluster.kubectl(),
+            Self::Context(name) => {
+                let mut kubectl = Command::new("kubectl");
+                kubectl.args(["--context", name]);
+                kubectl
+            }
+        }
+    }
+
+    /// Helm for this cluster, given where Helm is.
+    pub fn helm(&self, helm: &Path) -> Command {
+        match self {
+            Self::Dev(cluster) => cluster.command(helm),
+            Self::Context(name) => {
+                let mut command = Command::new(helm);
+                command.args(["--kube-context", name]);
+                command
+            }
+        }
+    }
+
+    /// A command that reaches the cluster's Services by their addresses, if
+    /// that is possible from here.
+    pub fn inside(&self, program: &str) -> Option<Command> {
+        match self {
+            Self::Dev(cluster) => Some(cluster.command(program)),
+            Self::Context(_) => None,
+        }
+    }
+
+    /// Puts the image of an OCI archive into every node.
+    pub fn load_image(&self, archive: &Path) -> Result<(), TargetError> {
+        match self {
+            Self::Dev(cluster) => Ok(cluster.load_image(archive)?),
+            Self::Context(name) => {
+                let file = archive.display().to_string();
+                let words = loader(name, &file)
+                    .ok_or_else(|| TargetError::NoLoader(name.clone(), file.clone()))?;
+                let (program, arguments) = (words[0], &words[1..]);
+                Ok(run::check(Command::new(program).args(arguments))?)
+            }
+        }
+    }
+}
+
+/// The command that puts an archive into the cluster of a context, by the way
+/// the tools that make clusters name their contexts.
+fn loader<'a>(context: &'a str, file: &'a str) -> Option<Vec<&'a str>> {
+    if let Some(name) = context.strip_prefix("kind-") {
+        return Some(vec!["kind", "load", "image-archive", file, "--name", name]);
+    }
+    if let Some(name) = context.strip_prefix("k3d-") {
+        return Some(vec!["k3d", "image", "import", file, "--cluster", name]);
+    }
+    (context == "minikube").then(|| vec!["minikube", "image", "load", file])
+}
+
+#[cfg(test)]
+mod tests {
+    use rstest::rstest;
+
+    use super::*;
+
+    #[rstest]
+    #[case("kind-demo", Some("kind load image-archive f.tar --name demo"))]
+    #[case("k3d-demo", Some("k3d image import f.tar --cluster demo"))]
+    #[case("minikube", Some("minikube image load f.tar"))]
+    #[case("production", None)]
+    fn a_context_tells_how_images_get_in(#[case] context: &str, #[case] command: Option<&str>) {
+        assert_eq!(
+            loader(context, "f.tar")
+                .map(|words| words.join(" "))
+                .as_deref(),
+            command
+        );
+    }
+
+    #[test]
+    fn a_context_is_named_on_every_command() {
+        let target = Target::Context("kind-demo".to_owned());
+        let words = |command: Command| -> Vec<String> {
+            command
+                .get_args()
+                .map(|word| word.to_string_lossy().into_owned())
+                .collect()
+        };
+        assert_eq!(words(target.kubectl()), ["--context", "kind-demo"]);
+        assert_eq!(
+            words(target.helm(Path::new("helm"))),
+            ["--kube-context", "kind-demo"]
+        );
+        assert!(target.inside("curl").is_none());
+    }
+}

@@ -1,0 +1,52 @@
+//! `cargo xtask`: parses the command line and calls `napwake-dev`, which does
+//! the work. Nothing is decided here.
+
+mod cluster;
+mod package;
+mod quality;
+
+use std::io::Write as _;
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+/// Everything a developer of Napwake runs.
+#[derive(Debug, Parser)]
+#[command(name = "cargo xtask", bin_name = "cargo xtask")]
+struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// A real Kubernetes on this machine
+    #[command(subcommand)]
+    Cluster(cluster::Command),
+    #[command(flatten)]
+    Package(package::Command),
+    #[command(flatten)]
+    Quality(quality::Command),
+}
+
+fn main() -> ExitCode {
+    let arguments = Arguments::parse();
+    let done = match arguments.command {
+        Command::Cluster(command) => cluster::run(command),
+        Command::Package(command) => package::run(command),
+        Command::Quality(command) => quality::run(command),
+    };
+    done.unwrap_or_else(|error| fail(&error))
+}
+
+/// Says what went wrong, with its causes, one a line.
+fn fail(error: &anyhow::Error) -> ExitCode {
+    let causes = error
+        .chain()
+        .skip(1)
+        .map(|cause| format!("  because: {cause}\n"));
+    let text = format!("error: {error}\n{}", causes.collect::<String>());
+    // With nobody reading standard error the exit code still tells.
+    let _written = std::io::stderr().write_all(text.as_bytes());
+    ExitCode::FAILURE
+}
