@@ -4,11 +4,7 @@ use std::{path::PathBuf, process::Command};
 
 use anyhow::{Context, Result, ensure};
 
-/// The checkout's top folder.
-pub fn root() -> PathBuf {
-    let here = PathBuf::from(env!("CARGO_MANIFEST_DIR"));
-    here.ancestors().nth(2).map(PathBuf::from).unwrap_or(here)
-}
+use crate::workspace::root;
 
 /// Tracked and new files whose name ends in `.ext`, relative to the root.
 pub fn files(ext: &str) -> Result<Vec<PathBuf>> {

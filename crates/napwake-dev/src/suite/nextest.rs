@@ -1,0 +1,77 @@
+//! Running a level's tests with nextest, inside of a cluster's network where
+//! the level needs one. Building stays outside, where the registries are.
+
+use std::process::Command;
+
+use super::prepare::Ready;
+use super::{Cases, Counts, Level, SuiteError, Wish, junit};
+use crate::files;
+use crate::progress::Progress;
+use crate::run::RunError;
+use crate::tools::cargo_install;
+use crate::workspace;
+
+const NEXTEST: (&str, &str) = ("cargo-nextest", "0.9.151");
+
+/// Where nextest leaves its report, below the target folder.
+const REPORT: &str = "nextest/default/junit.xml";
+
+/// Runs the level's tests and counts them.
+pub(super) fn run(
+    level: Level,
+    wish: &Wish,
+    ready: Option<&Ready>,
+    progress: &Progress,
+) -> Result<Counts, SuiteError> {
+    let nextest = cargo_install(NEXTEST.0, NEXTEST.1, progress)?;
+    let report = target().join(REPORT);
+    files::remove(&report)?;
+    let mut command = Command::new(nextest);
+    command.current_dir(workspace::root()).args(["nextest", "run", "--locked"]);
+    command.args(level.packages()).args(["-E", &filter(level, wish)]).arg("--no-tests=pass");
+    if let Some(ready) = ready {
+        ready.enter(&mut command);
+    }
+    let program = "cargo nextest".to_owned();
+    let status = command.status().map_err(|source| RunError::Start { program, source })?;
+    let text = std::fs::read_to_string(&report);
+    match text.ok().as_deref().and_then(junit::counts) {
+        Some(counts) => Ok(counts),
+        // Without a single test there is no report.
+        None if status.success() => Ok(Counts::default()),
+        None => Err(SuiteError::NoReport(level, status.to_string())),
+    }
+}
+
+fn filter(level: Level, wish: &Wish) -> String {
+    let mut filter = format!("({})", level.filter());
+    if wish.cases == Cases::Usual {
+        filter.push_str(r" & not test(/(^|::)long::/)");
+    }
+    if let Some(name) = &wish.filter {
+        filter.push_str(&format!(" & test(~{name})"));
+    }
+    filter
+}
+
+/// The folder that Cargo builds into.
+pub(super) fn target() -> std::path::PathBuf {
+    let set = std::env::var_os("CARGO_TARGET_DIR").map(std::path::PathBuf::from);
+    set.unwrap_or_else(|| workspace::root().join("target"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn long_cases_and_names_narrow_the_filter() {
+        let wish = Wish { filter: Some("hold_21".to_owned()), ..Wish::default() };
+        assert_eq!(
+            filter(Level::D, &wish),
+            r"(package(napwake-tests-process)) & not test(/(^|::)long::/) & test(~hold_21)"
+        );
+        let long = Wish { cases: Cases::Long, ..Wish::default() };
+        assert_eq!(filter(Level::D, &long), "(package(napwake-tests-process))");
+    }
+}
