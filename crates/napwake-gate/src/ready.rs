@@ -134,9 +134,13 @@ pub enum Readiness {
 ///
 /// A copy that is terminating says nothing; of the others, one that serves is
 /// enough (F-22). A slice without the port has no candidates for it (F-21).
-pub fn candidates(slices: &[Slice], port_name: &str) -> Vec<Candidate> {
+pub fn candidates<'a>(
+    slices: impl IntoIterator<Item = &'a Slice>,
+    port_name: &str,
+) -> Vec<Candidate> {
     let mut found: BTreeMap<(SocketAddr, &PodKey), SliceSays> = BTreeMap::new();
-    for (port, endpoint) in slices.iter().flat_map(|slice| on_port(slice, port_name)) {
+    let slices = slices.into_iter();
+    for (port, endpoint) in slices.flat_map(|slice| on_port(slice, port_name)) {
         let Some(pod) = &endpoint.pod else { continue };
         if endpoint.conditions.says_terminating() {
             continue;
