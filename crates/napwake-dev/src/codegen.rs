@@ -12,12 +12,16 @@ use napwake_api::ManagedWorkload;
 use crate::files::{self, Access, FileError};
 
 /// What a person who opens a generated file reads first.
-const NOTE: &str = "# Written by `cargo xtask codegen` from crates/napwake-api. Don't edit it here.\n";
+const NOTE: &str =
+    "# Written by `cargo xtask codegen` from crates/napwake-api. Don't edit it here.\n";
 
 #[derive(Debug, thiserror::Error)]
 pub enum CodegenError {
     #[error("can't write {what} as YAML")]
-    Yaml { what: &'static str, source: serde_saphyr::ser::Error },
+    Yaml {
+        what: &'static str,
+        source: serde_saphyr::ser::Error,
+    },
     #[error(transparent)]
     File(#[from] FileError),
     #[error(
@@ -75,13 +79,20 @@ fn generated() -> Result<Vec<Generated>, CodegenError> {
 }
 
 fn custom_resource_definition() -> Result<String, CodegenError> {
-    let yaml = serde_saphyr::to_string(&ManagedWorkload::crd())
-        .map_err(|source| CodegenError::Yaml { what: "the ManagedWorkload API", source })?;
+    let yaml =
+        serde_saphyr::to_string(&ManagedWorkload::crd()).map_err(|source| CodegenError::Yaml {
+            what: "the ManagedWorkload API",
+            source,
+        })?;
     Ok(format!("{NOTE}{}\n", yaml.trim_end()))
 }
 
 fn list(paths: &[PathBuf]) -> String {
-    paths.iter().map(|path| path.display().to_string()).collect::<Vec<_>>().join(", ")
+    paths
+        .iter()
+        .map(|path| path.display().to_string())
+        .collect::<Vec<_>>()
+        .join(", ")
 }
 
 #[cfg(test)]
@@ -97,7 +108,10 @@ mod tests {
     fn a_file_that_differs_is_named_and_then_written() {
         let folder = tempfile::tempdir().unwrap();
         let stale = run(folder.path(), Codegen::Check).unwrap_err().to_string();
-        assert!(stale.contains("managedworkloads.napwake.dev.yaml"), "{stale}");
+        assert!(
+            stale.contains("managedworkloads.napwake.dev.yaml"),
+            "{stale}"
+        );
         assert_eq!(run(folder.path(), Codegen::Write).unwrap().len(), 1);
         assert!(run(folder.path(), Codegen::Check).unwrap().is_empty());
     }

@@ -38,7 +38,11 @@ pub enum InstallError {
     #[error("can't put the image into the cluster")]
     Load(#[from] TargetError),
     #[error("Helm could not {doing} the release {RELEASE}{seen}")]
-    Helm { doing: &'static str, source: RunError, seen: Seen },
+    Helm {
+        doing: &'static str,
+        source: RunError,
+        seen: Seen,
+    },
     #[error("not all of Napwake's pods got Ready{seen}")]
     NotReady { source: RunError, seen: Seen },
 }
@@ -49,7 +53,11 @@ pub struct Seen(String);
 
 impl std::fmt::Display for Seen {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        if self.0.is_empty() { Ok(()) } else { write!(f, "; last seen:\n{}", self.0) }
+        if self.0.is_empty() {
+            Ok(())
+        } else {
+            write!(f, "; last seen:\n{}", self.0)
+        }
     }
 }
 
@@ -66,7 +74,9 @@ pub fn install(
     forget_interrupted(target);
     progress.line(format_args!("installing {RELEASE} into {NAMESPACE}…"));
     let mut upgrade = target.helm(&helm);
-    upgrade.args(["upgrade", "--install", RELEASE]).arg(workspace::chart());
+    upgrade
+        .args(["upgrade", "--install", RELEASE])
+        .arg(workspace::chart());
     upgrade.args(["--namespace", NAMESPACE, "--create-namespace", HELM_WAIT]);
     if let Some(file) = values {
         upgrade.arg("--values").arg(absolute(file));
@@ -130,7 +140,14 @@ fn load(
 /// at work, and refuses the next. What it installed stays, and is taken over.
 fn forget_interrupted(target: &Target) {
     let mut delete = target.kubectl();
-    delete.args(["delete", "secret", "--namespace", NAMESPACE, "--ignore-not-found", "--selector"]);
+    delete.args([
+        "delete",
+        "secret",
+        "--namespace",
+        NAMESPACE,
+        "--ignore-not-found",
+        "--selector",
+    ]);
     delete.arg(
         "owner=helm,name=napwake,status in (pending-install,pending-upgrade,pending-rollback)",
     );
@@ -148,9 +165,17 @@ fn wait(target: &Target, progress: &Progress) -> Result<(), InstallError> {
         source,
         seen: Seen(
             [
-                seen(target, &["get", "pods", "--selector", SELECTOR, "--output=wide"]).0,
+                seen(
+                    target,
+                    &["get", "pods", "--selector", SELECTOR, "--output=wide"],
+                )
+                .0,
                 seen(target, &["get", "events", "--field-selector=type=Warning"]).0,
-                seen(target, &["logs", "--selector", SELECTOR, "--prefix", "--tail=5"]).0,
+                seen(
+                    target,
+                    &["logs", "--selector", SELECTOR, "--prefix", "--tail=5"],
+                )
+                .0,
             ]
             .join("\n"),
         ),
@@ -184,7 +209,10 @@ mod tests {
             source: run::check(&mut Command::new("false")).unwrap_err(),
             seen: Seen(seen.to_owned()),
         };
-        assert_eq!(failed("").to_string(), "not all of Napwake's pods got Ready");
+        assert_eq!(
+            failed("").to_string(),
+            "not all of Napwake's pods got Ready"
+        );
         assert!(failed("pod x").to_string().ends_with("last seen:\npod x"));
     }
 }

@@ -109,11 +109,18 @@ pub fn pack(program: &Path, folder: &Path) -> Result<Product, ProductError> {
     };
     let archive = folder.join("napwake.tar");
     image.write(&archive)?;
-    let size = std::fs::metadata(&archive).map_err(files::failed("look at", &archive))?.len();
+    let size = std::fs::metadata(&archive)
+        .map_err(files::failed("look at", &archive))?
+        .len();
     if size > MOST {
         return Err(ProductError::TooLarge { size });
     }
-    Ok(Product { archive, rootfs, tag, size })
+    Ok(Product {
+        archive,
+        rootfs,
+        tag,
+        size,
+    })
 }
 
 /// Names the content, and what is run of it by whom.
@@ -128,7 +135,15 @@ fn build(target: &Path, progress: &Progress) -> Result<PathBuf, ProductError> {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let mut build = Command::new(cargo);
     build.current_dir(workspace::root());
-    build.args(["build", "--release", "--package", "napwake", "--bin", "napwake", "--target-dir"]);
+    build.args([
+        "build",
+        "--release",
+        "--package",
+        "napwake",
+        "--bin",
+        "napwake",
+        "--target-dir",
+    ]);
     build.arg(target);
     files::create_dir(&target.join("image"))?;
     let log = target.join("image/build.log");
@@ -145,7 +160,10 @@ fn target_folder() -> Result<PathBuf, ProductError> {
     Ok(metadata.target_directory.into())
 }
 
-#[expect(clippy::cast_precision_loss, reason = "for people to read, to one digit")]
+#[expect(
+    clippy::cast_precision_loss,
+    reason = "for people to read, to one digit"
+)]
 fn megabytes(bytes: u64) -> f64 {
     bytes as f64 / 1e6
 }

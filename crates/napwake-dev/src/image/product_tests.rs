@@ -2,7 +2,6 @@ use std::collections::BTreeSet;
 
 use super::*;
 
-/// Any program that is linked as ours is: this test itself.
 fn packed(folder: &Path) -> Product {
     pack(&small_program(), folder).unwrap()
 }
@@ -44,7 +43,12 @@ fn there_is_no_program_but_ours() {
     let top: BTreeSet<_> = files::list(&product.rootfs)
         .unwrap()
         .iter()
-        .map(|path| path.strip_prefix(&product.rootfs).unwrap().to_string_lossy().into_owned())
+        .map(|path| {
+            path.strip_prefix(&product.rootfs)
+                .unwrap()
+                .to_string_lossy()
+                .into_owned()
+        })
         .collect();
     assert!(top.contains("napwake"), "{top:?}");
     for absent in ["bin", "sbin", "usr/bin", "usr/sbin"] {
@@ -64,7 +68,9 @@ fn names_resolve_in_the_image() {
     let hosts = product.rootfs.join("etc/hosts");
     files::write(&hosts, "203.0.113.7 napwake.test\n", files::Access::Public).unwrap();
     let mut resolve = Command::new("chroot");
-    resolve.arg(&product.rootfs).args([PROGRAM, "ahostsv4", "napwake.test"]);
+    resolve
+        .arg(&product.rootfs)
+        .args([PROGRAM, "ahostsv4", "napwake.test"]);
     let found = run::output(&mut resolve).unwrap();
     assert!(found.starts_with("203.0.113.7 "), "{found}");
 }

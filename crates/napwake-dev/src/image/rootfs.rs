@@ -109,7 +109,11 @@ impl Rootfs {
         for library in libraries {
             rootfs = rootfs.copied(&library, Mode::Program)?;
         }
-        for licence in LICENCES.map(Path::new).into_iter().filter(|path| path.is_file()) {
+        for licence in LICENCES
+            .map(Path::new)
+            .into_iter()
+            .filter(|path| path.is_file())
+        {
             rootfs = rootfs.copied(licence, Mode::Data)?;
         }
         Ok(rootfs)
@@ -138,18 +142,27 @@ impl Rootfs {
 
     /// One digest of all names, modes and contents.
     pub fn digest(&self) -> String {
-        let modes = self.files.values().map(|file| file.mode.bits().to_be_bytes());
+        let modes = self
+            .files
+            .values()
+            .map(|file| file.mode.bits().to_be_bytes());
         let modes: Vec<_> = modes.collect();
-        let parts = self.files.iter().zip(&modes).flat_map(|((path, file), mode)| {
-            [path.as_bytes(), mode.as_slice(), file.content.as_slice()]
-        });
+        let parts = self
+            .files
+            .iter()
+            .zip(&modes)
+            .flat_map(|((path, file), mode)| {
+                [path.as_bytes(), mode.as_slice(), file.content.as_slice()]
+            });
         sha256_of_parts(parts)
     }
 
     pub fn layer(&self, packing: Packing) -> Layer {
-        self.files.iter().fold(Layer::new(packing), |layer, (path, file)| {
-            layer.file(path, file.mode.bits(), file.content.clone())
-        })
+        self.files
+            .iter()
+            .fold(Layer::new(packing), |layer, (path, file)| {
+                layer.file(path, file.mode.bits(), file.content.clone())
+            })
     }
 
     /// Writes the files into a folder, over what is there.
@@ -169,7 +182,10 @@ impl Rootfs {
 /// image's user isn't the one that builds it.
 fn create_open_dir(root: &Path, folder: &Path) -> Result<(), FileError> {
     files::create_dir(folder)?;
-    for folder in folder.ancestors().take_while(|above| above.starts_with(root)) {
+    for folder in folder
+        .ancestors()
+        .take_while(|above| above.starts_with(root))
+    {
         std::fs::set_permissions(folder, Permissions::from_mode(0o755))
             .map_err(failed("set the access of", folder))?;
     }
@@ -185,7 +201,10 @@ fn libraries(program: &Path) -> Result<Vec<PathBuf>, RootfsError> {
         Err(RunError::Failed { last_words, .. }) if last_words.contains("not a dynamic") => {
             Ok(Vec::new())
         }
-        Err(source) => Err(RootfsError::Ldd { program: program.to_owned(), source }),
+        Err(source) => Err(RootfsError::Ldd {
+            program: program.to_owned(),
+            source,
+        }),
     }
 }
 
@@ -198,7 +217,10 @@ fn read_libraries(program: &Path, text: &str) -> Result<Vec<PathBuf>, RootfsErro
         let (name, place) = line.split_once(" => ").unwrap_or((line, line));
         if place == "not found" {
             let library = name.to_owned();
-            return Err(RootfsError::Missing { program: program.to_owned(), library });
+            return Err(RootfsError::Missing {
+                program: program.to_owned(),
+                library,
+            });
         }
         let path = place.split(" (").next().unwrap_or(place);
         // linux-vdso.so.1 is the kernel's and has no file.
@@ -214,8 +236,14 @@ fn read_libraries(program: &Path, text: &str) -> Result<Vec<PathBuf>, RootfsErro
 /// What the C library loads by itself, beside the C library.
 fn loaded_by_name(libraries: &[PathBuf]) -> Vec<PathBuf> {
     let c_library = libraries.iter().find(|path| path.ends_with("libc.so.6"));
-    let Some(folder) = c_library.and_then(|path| path.parent()) else { return Vec::new() };
-    LOADED_BY_NAME.map(|name| folder.join(name)).into_iter().filter(|path| path.is_file()).collect()
+    let Some(folder) = c_library.and_then(|path| path.parent()) else {
+        return Vec::new();
+    };
+    LOADED_BY_NAME
+        .map(|name| folder.join(name))
+        .into_iter()
+        .filter(|path| path.is_file())
+        .collect()
 }
 
 /// One line a library: its path, and the distribution's package with its

@@ -16,14 +16,20 @@ const GLIBC: &str = "\tlinux-vdso.so.1 (0x00007ffd)\n\
 #[case::static_program("\tstatically linked\n", &[])]
 fn libraries_are_read(#[case] text: &str, #[case] expected: &[&str]) {
     let found = read_libraries(Path::new("napwake"), text).unwrap();
-    assert_eq!(found, expected.iter().map(PathBuf::from).collect::<Vec<_>>());
+    assert_eq!(
+        found,
+        expected.iter().map(PathBuf::from).collect::<Vec<_>>()
+    );
 }
 
 #[test]
 fn a_library_that_is_missing_is_named() {
     let missing = read_libraries(Path::new("napwake"), "\tlibodd.so.1 => not found\n");
     let text = missing.unwrap_err().to_string();
-    assert_eq!(text, "napwake needs libodd.so.1, which this machine doesn't have");
+    assert_eq!(
+        text,
+        "napwake needs libodd.so.1, which this machine doesn't have"
+    );
 }
 
 #[rstest]
@@ -38,7 +44,9 @@ fn another_content_has_another_digest(#[case] other: Rootfs) {
 fn a_folder_gets_files_with_their_modes() {
     use std::os::unix::fs::PermissionsExt as _;
     let folder = tempfile::tempdir().unwrap();
-    let rootfs = Rootfs::new().data("/etc/hosts", "x").program("/run/it", "y");
+    let rootfs = Rootfs::new()
+        .data("/etc/hosts", "x")
+        .program("/run/it", "y");
     rootfs.write(folder.path()).unwrap();
     rootfs.write(folder.path()).unwrap();
     for (path, mode) in [("etc/hosts", 0o644), ("run/it", 0o755)] {
