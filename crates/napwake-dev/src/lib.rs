@@ -3,6 +3,7 @@
 pub mod checks;
 pub mod cluster;
 pub mod codegen;
+pub mod demo;
 pub mod digest;
 pub mod files;
 pub mod helm;

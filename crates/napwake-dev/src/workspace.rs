@@ -13,6 +13,12 @@ pub fn chart() -> PathBuf {
     root().join("charts/napwake")
 }
 
+/// The folder that Cargo builds into.
+pub fn target() -> PathBuf {
+    let set = std::env::var_os("CARGO_TARGET_DIR").map(PathBuf::from);
+    set.unwrap_or_else(|| root().join("target"))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -2,6 +2,7 @@
 //! the work. Nothing is decided here.
 
 mod cluster;
+mod demo;
 mod package;
 mod quality;
 
@@ -23,6 +24,8 @@ enum Command {
     /// A real Kubernetes on this machine
     #[command(subcommand)]
     Cluster(cluster::Command),
+    /// Watch two paused workloads wake, on a real Kubernetes
+    Demo(demo::Demo),
     #[command(flatten)]
     Package(package::Command),
     #[command(flatten)]
@@ -33,6 +36,7 @@ fn main() -> ExitCode {
     let arguments = Arguments::parse();
     let done = match arguments.command {
         Command::Cluster(command) => cluster::run(command),
+        Command::Demo(demo) => demo::run(demo),
         Command::Package(command) => package::run(command),
         Command::Quality(command) => quality::run(command),
     };

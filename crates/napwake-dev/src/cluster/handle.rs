@@ -10,6 +10,7 @@ use super::settings::Settings;
 use super::state::State;
 use super::topology::Topology;
 use super::{ClusterError, containerd, must_be_root};
+use crate::files;
 
 #[derive(Debug, Clone)]
 pub struct Cluster {
@@ -93,6 +94,17 @@ impl Cluster {
             name: self.state.enter().display().to_string(),
             source,
         }
+    }
+
+    /// Puts a program where commands in the cluster's network find it.
+    pub fn add_program(&self, program: &Path) -> Result<(), ClusterError> {
+        let name = program.file_name().unwrap_or_default();
+        Ok(files::link_or_copy(program, &self.state.bin().join(name))?)
+    }
+
+    /// A file of the cluster's own, which goes when the cluster goes.
+    pub fn scratch(&self, name: &str) -> PathBuf {
+        self.state.dir().join(name)
     }
 
     /// Puts the image of an OCI archive into every node.

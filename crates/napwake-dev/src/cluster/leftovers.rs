@@ -48,6 +48,18 @@ pub(super) fn kill(containers: &[Container]) -> Result<(), ClusterError> {
     })
 }
 
+/// Removes the sockets of shims that were killed: the runtime forgets them with
+/// the containers, and then nobody knows whose they were.
+pub(super) fn remove_dead_shims(containers: &[Container]) -> Result<(), ClusterError> {
+    for socket in containers
+        .iter()
+        .filter_map(|container| container.shim_socket.as_deref())
+    {
+        remove_stale_socket(socket)?;
+    }
+    Ok(())
+}
+
 /// Removes what is left once nothing of the cluster runs any more.
 pub(super) fn remove(state: &State, containers: &[Container]) -> Result<(), ClusterError> {
     for container in containers {

@@ -8,6 +8,7 @@ use serde_json::Value;
 use super::ClusterError;
 use super::handle::Cluster;
 use super::units;
+use crate::progress::Progress;
 use crate::run;
 use crate::wait::{self, Seen};
 
@@ -53,18 +54,27 @@ pub(super) fn heartbeats(cluster: &Cluster) -> Result<Heartbeats, ClusterError> 
 
 /// Waits until every node takes pods. Nodes named in `stale` have to report
 /// again first.
-pub(super) fn wait_for_nodes(cluster: &Cluster, stale: &Heartbeats) -> Result<(), ClusterError> {
+pub(super) fn wait_for_nodes(
+    cluster: &Cluster,
+    stale: &Heartbeats,
+    progress: &Progress,
+) -> Result<(), ClusterError> {
     let expected: Vec<_> = cluster
         .topology()
         .nodes
         .iter()
         .map(|node| node.name.as_str())
         .collect();
+    let mut told = String::new();
     wait::until("the nodes to be Ready", NODE_BOUND, || {
         for seat in units::seats(cluster.state())? {
             units::must_be_alive(cluster.state(), &seat.name)?;
         }
         if let Some(why) = missing(&nodes(cluster)?, &expected, stale) {
+            if told != why {
+                progress.line(format_args!("  {why}"));
+                told.clone_from(&why);
+            }
             return Ok(Seen::NotYet(why));
         }
         // Pods of a namespace can't be made before it has this.

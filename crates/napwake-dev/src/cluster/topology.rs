@@ -61,7 +61,11 @@ impl Topology {
     pub(super) fn new(name: &ClusterName, nodes: NodeCount) -> Self {
         let control = Netns(name.as_str().to_owned());
         match nodes {
-            NodeCount::Zero => Self { control, control_addresses: addresses(1), nodes: Vec::new() },
+            NodeCount::Zero => Self {
+                control,
+                control_addresses: addresses(1),
+                nodes: Vec::new(),
+            },
             NodeCount::One => {
                 let node = node(1, control.clone());
                 Self {

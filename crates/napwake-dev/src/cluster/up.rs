@@ -14,7 +14,9 @@ use super::settings::Wish;
 use super::state::State;
 use super::topology::Node;
 use super::units::{self, Change};
-use super::{ClusterError, cni, containerd, enter, kubelet, must_be_root, net, pki, proxy};
+use super::{
+    ClusterError, cni, containerd, enter, kubelet, leftovers, must_be_root, net, pki, proxy,
+};
 use crate::files::{self, Access};
 use crate::image::base;
 use crate::progress::Progress;
@@ -58,7 +60,7 @@ pub fn up(name: &ClusterName, wish: Wish, progress: &Progress) -> Result<Cluster
     let cluster = prepare(name, state, wish, &built, progress)?;
     let reported = start(&cluster, &built, progress)?;
     progress.line("waiting for the nodes to be Ready…");
-    ready::wait_for_nodes(&cluster, &reported)?;
+    ready::wait_for_nodes(&cluster, &reported, progress)?;
     progress.line(format_args!(
         "cluster {name} is up: Kubernetes {KUBERNETES_VERSION}, {} node(s), kubeconfig {}",
         cluster.settings().nodes,
@@ -184,6 +186,7 @@ fn start_runtime(cluster: &Cluster, node: &Node) -> Result<(), ClusterError> {
         files::create_dir(&folder)?;
     }
     files::write(&path, content, Access::Public)?;
+    leftovers::remove_dead_shims(&containerd::containers(state, &folder)?)?;
     units::converge(state, &containerd::unit(state, node))?;
     Ok(())
 }

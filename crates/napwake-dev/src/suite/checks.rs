@@ -4,8 +4,8 @@ use std::process::Command;
 
 use super::Counts;
 use crate::checks::tidy;
-use crate::progress::Progress;
 use crate::codegen::{self, Codegen};
+use crate::progress::Progress;
 use crate::{run, workspace};
 
 /// Runs every check, the failing ones' words included.
@@ -43,7 +43,16 @@ fn formatting() -> Result<(), String> {
 }
 
 fn lints() -> Result<(), String> {
-    cargo(&["clippy", "--locked", "--workspace", "--all-targets", "--quiet", "--", "-D", "warnings"])
+    cargo(&[
+        "clippy",
+        "--locked",
+        "--workspace",
+        "--all-targets",
+        "--quiet",
+        "--",
+        "-D",
+        "warnings",
+    ])
 }
 
 fn generated() -> Result<(), String> {
@@ -54,5 +63,9 @@ fn generated() -> Result<(), String> {
 
 fn layers() -> Result<(), String> {
     let broken = tidy::run().map_err(|error| format!("{error:#}"))?;
-    if broken.is_empty() { Ok(()) } else { Err(broken.join("\n")) }
+    if broken.is_empty() {
+        Ok(())
+    } else {
+        Err(broken.join("\n"))
+    }
 }

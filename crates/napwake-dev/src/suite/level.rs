@@ -80,7 +80,9 @@ impl FromStr for Level {
     type Err = UnknownLevel;
 
     fn from_str(word: &str) -> Result<Self, UnknownLevel> {
-        let known = Self::ALL.into_iter().find(|level| level.to_string().eq_ignore_ascii_case(word));
+        let known = Self::ALL
+            .into_iter()
+            .find(|level| level.to_string().eq_ignore_ascii_case(word));
         known.ok_or_else(|| UnknownLevel(word.to_owned()))
     }
 }

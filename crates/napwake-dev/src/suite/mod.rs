@@ -125,9 +125,19 @@ impl fmt::Display for Tally {
         let each: Vec<_> = self
             .levels
             .iter()
-            .map(|(level, counts)| format!("{level} {}/{}", counts.passed, counts.passed + counts.failed))
+            .map(|(level, counts)| {
+                format!(
+                    "{level} {}/{}",
+                    counts.passed,
+                    counts.passed + counts.failed
+                )
+            })
             .collect();
-        if each.is_empty() { Ok(()) } else { write!(f, " ({})", each.join(", ")) }
+        if each.is_empty() {
+            Ok(())
+        } else {
+            write!(f, " ({})", each.join(", "))
+        }
     }
 }
 
@@ -139,11 +149,26 @@ mod tests {
     fn the_closing_line_has_the_counts_of_each_level() {
         let tally = Tally {
             levels: vec![
-                (Level::Checks, Counts { passed: 4, failed: 0 }),
-                (Level::C, Counts { passed: 9, failed: 1 }),
+                (
+                    Level::Checks,
+                    Counts {
+                        passed: 4,
+                        failed: 0,
+                    },
+                ),
+                (
+                    Level::C,
+                    Counts {
+                        passed: 9,
+                        failed: 1,
+                    },
+                ),
             ],
         };
-        assert_eq!(tally.to_string(), "13 passed, 1 failed (checks 4/4, C 9/10)");
+        assert_eq!(
+            tally.to_string(),
+            "13 passed, 1 failed (checks 4/4, C 9/10)"
+        );
         assert!(!tally.is_good());
     }
 
@@ -154,7 +179,10 @@ mod tests {
 
     #[test]
     fn a_filter_by_name_leaves_the_checks_out() {
-        let wish = Wish { filter: Some("hold".to_owned()), ..Wish::default() };
+        let wish = Wish {
+            filter: Some("hold".to_owned()),
+            ..Wish::default()
+        };
         assert!(!wish.wants(Level::Checks) && wish.wants(Level::U));
     }
 }

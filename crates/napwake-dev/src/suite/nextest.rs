@@ -24,16 +24,23 @@ pub(super) fn run(
     progress: &Progress,
 ) -> Result<Counts, SuiteError> {
     let nextest = cargo_install(NEXTEST.0, NEXTEST.1, progress)?;
-    let report = target().join(REPORT);
+    let report = workspace::target().join(REPORT);
     files::remove(&report)?;
     let mut command = Command::new(nextest);
-    command.current_dir(workspace::root()).args(["nextest", "run", "--locked"]);
-    command.args(level.packages()).args(["-E", &filter(level, wish)]).arg("--no-tests=pass");
+    command
+        .current_dir(workspace::root())
+        .args(["nextest", "run", "--locked"]);
+    command
+        .args(level.packages())
+        .args(["-E", &filter(level, wish)])
+        .arg("--no-tests=pass");
     if let Some(ready) = ready {
         ready.enter(&mut command);
     }
     let program = "cargo nextest".to_owned();
-    let status = command.status().map_err(|source| RunError::Start { program, source })?;
+    let status = command
+        .status()
+        .map_err(|source| RunError::Start { program, source })?;
     let text = std::fs::read_to_string(&report);
     match text.ok().as_deref().and_then(junit::counts) {
         Some(counts) => Ok(counts),
@@ -54,24 +61,24 @@ fn filter(level: Level, wish: &Wish) -> String {
     filter
 }
 
-/// The folder that Cargo builds into.
-pub(super) fn target() -> std::path::PathBuf {
-    let set = std::env::var_os("CARGO_TARGET_DIR").map(std::path::PathBuf::from);
-    set.unwrap_or_else(|| workspace::root().join("target"))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
     fn long_cases_and_names_narrow_the_filter() {
-        let wish = Wish { filter: Some("hold_21".to_owned()), ..Wish::default() };
+        let wish = Wish {
+            filter: Some("hold_21".to_owned()),
+            ..Wish::default()
+        };
         assert_eq!(
             filter(Level::D, &wish),
             r"(package(napwake-tests-process)) & not test(/(^|::)long::/) & test(~hold_21)"
         );
-        let long = Wish { cases: Cases::Long, ..Wish::default() };
+        let long = Wish {
+            cases: Cases::Long,
+            ..Wish::default()
+        };
         assert_eq!(filter(Level::D, &long), "(package(napwake-tests-process))");
     }
 }

@@ -4,7 +4,7 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use super::{Level, SuiteError, nextest};
+use super::{Level, SuiteError};
 use crate::cluster::{self, Cluster, ClusterName, NodeCount, Wish};
 use crate::image::test_app;
 use crate::progress::Progress;
@@ -42,7 +42,11 @@ pub(super) struct Ready {
 impl Ready {
     /// Makes `command`'s tests run in the cluster's network.
     pub(super) fn enter(&self, command: &mut Command) {
-        command.envs(self.variables.iter().map(|(name, value)| (*name, value.as_path())));
+        command.envs(
+            self.variables
+                .iter()
+                .map(|(name, value)| (*name, value.as_path())),
+        );
         if let Some(cluster) = &self.cluster {
             let runner = cluster.netns_runner_args().join(" ");
             command.env(format!("CARGO_TARGET_{}_RUNNER", host_triple()), runner);
@@ -53,13 +57,19 @@ impl Ready {
 
 /// The machine's target as Cargo's variables spell it.
 fn host_triple() -> String {
-    format!("{}_UNKNOWN_LINUX_GNU", std::env::consts::ARCH.to_uppercase())
+    format!(
+        "{}_UNKNOWN_LINUX_GNU",
+        std::env::consts::ARCH.to_uppercase()
+    )
 }
 
 /// Prepares a level.
 pub(super) fn level(level: Level, progress: &Progress) -> Result<Ready, SuiteError> {
     match level {
-        Level::Checks | Level::U => Ok(Ready { cluster: None, variables: Vec::new() }),
+        Level::Checks | Level::U => Ok(Ready {
+            cluster: None,
+            variables: Vec::new(),
+        }),
         Level::H => Ok(Ready {
             cluster: None,
             variables: vec![("NAPWAKE_HELM", helm::program(progress)?)],
@@ -73,7 +83,10 @@ pub(super) fn level(level: Level, progress: &Progress) -> Result<Ready, SuiteErr
 fn api(progress: &Progress) -> Result<Ready, SuiteError> {
     packages::ensure(&NEEDS, progress)?;
     let grpcurl = go_install(&GRPCURL, progress)?;
-    let wish = Wish { nodes: Some(NodeCount::Zero), ..Wish::default() };
+    let wish = Wish {
+        nodes: Some(NodeCount::Zero),
+        ..Wish::default()
+    };
     let cluster = cluster::up(&named("napwake-api")?, wish, progress)?;
     let mut apply = cluster.kubectl();
     apply.args(["apply", "--server-side", "--force-conflicts", "-f"]);
@@ -112,10 +125,12 @@ fn whole(progress: &Progress) -> Result<Ready, SuiteError> {
 /// The binary as tests run it: built as the tests themselves are.
 fn build_napwake(progress: &Progress) -> Result<PathBuf, SuiteError> {
     progress.line("building napwake for the tests…");
-    let target = nextest::target();
+    let target = workspace::target();
     files::create_dir(&target)?;
     let mut build = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
-    build.current_dir(workspace::root()).args(["build", "--locked", "--package=napwake"]);
+    build
+        .current_dir(workspace::root())
+        .args(["build", "--locked", "--package=napwake"]);
     build.arg("--target-dir").arg(&target);
     let log = target.join("napwake-build.log");
     run::with_heartbeat(&mut build, "building napwake", &log, progress)?;

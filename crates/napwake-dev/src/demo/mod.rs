@@ -1,0 +1,214 @@
+//! `cargo xtask demo`: from nothing to two paused workloads, woken by a request
+//! each, told as it happens.
+//!
+//! Uses what everybody uses: the chart, kubectl, curl and psql. Shows, and
+//! decides nothing.
+
+mod manifests;
+mod story;
+mod view;
+
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use crate::cluster::{self, Cluster, ClusterError, ClusterName, Wish};
+use crate::install::{self, InstallError};
+use crate::progress::Progress;
+use crate::run::{self, RunError};
+use crate::target::Target;
+use crate::tools::ToolError;
+use crate::tools::packages::{self, Need};
+use crate::wait::{self, Seen, TimedOut};
+use crate::{files, workspace};
+
+/// The namespace of the sample workloads.
+const NAMESPACE: &str = "napwake-demo";
+
+/// Servers that run as pods from the node's `/usr`, and the callers.
+const NEEDS: [Need; 4] = [
+    Need::program("curl", "curl"),
+    Need::program("psql", "postgresql-client"),
+    Need::program("nginx", "nginx-light"),
+    Need::file(&["/usr/lib/postgresql/15/bin/postgres"], "postgresql-15"),
+];
+
+/// How long a step may take on a busy machine.
+const PATIENCE: Duration = Duration::from_mins(3);
+
+#[derive(Debug, thiserror::Error)]
+pub enum DemoError {
+    #[error(transparent)]
+    Cluster(#[from] ClusterError),
+    #[error(transparent)]
+    File(#[from] files::FileError),
+    #[error(transparent)]
+    Install(#[from] InstallError),
+    #[error(transparent)]
+    Run(#[from] RunError),
+    #[error(transparent)]
+    Tool(#[from] ToolError),
+    #[error(transparent)]
+    TimedOut(#[from] TimedOut),
+    #[error("kubectl's answer can't be read")]
+    Answer(#[from] serde_json::Error),
+    #[error("{0} was not answered: {1}")]
+    NotAnswered(&'static str, String),
+}
+
+/// One of the two sample workloads.
+#[derive(Debug, Clone, Copy)]
+struct Sample {
+    /// Its name, and that of its Service and ManagedWorkload.
+    name: &'static str,
+    /// What a person reads.
+    title: &'static str,
+    /// The request: a program and its arguments, given the Service's address.
+    request: fn(&str) -> Vec<String>,
+}
+
+const SAMPLES: [Sample; 2] = [
+    Sample {
+        name: "web",
+        title: "a web app (nginx)",
+        request: |ip| {
+            ["curl", "-sS", "--max-time", "120", &format!("http://{ip}/")]
+                .map(str::to_owned)
+                .to_vec()
+        },
+    },
+    Sample {
+        name: "postgres",
+        title: "PostgreSQL",
+        request: |ip| {
+            let target = format!("host={ip} user=postgres dbname=postgres");
+            let query = "select 'answered by PostgreSQL ' || current_setting('server_version')";
+            ["psql", "-X", "-A", "-t", &target, "-c", query]
+                .map(str::to_owned)
+                .to_vec()
+        },
+    },
+];
+
+/// Runs the demo and leaves the cluster up.
+pub fn up(name: &ClusterName, progress: &Progress) -> Result<(), DemoError> {
+    packages::ensure(&NEEDS, progress)?;
+    let cluster = cluster::up(name, Wish::default(), progress)?;
+    let target = Target::Dev(cluster.clone());
+    install::install(&target, None, progress)?;
+    add_plugin(&cluster, progress)?;
+    deploy(&cluster, progress)?;
+    pause(&cluster, progress)?;
+    for sample in SAMPLES {
+        story::tell(&cluster, sample, progress)?;
+    }
+    say_what_next(&cluster, progress);
+    Ok(())
+}
+
+/// Takes the cluster with everything in it away.
+pub fn down(name: &ClusterName, progress: &Progress) -> Result<(), DemoError> {
+    cluster::down(name, progress)?;
+    Ok(())
+}
+
+/// Puts the plugin where the cluster's kubectl finds it.
+fn add_plugin(cluster: &Cluster, progress: &Progress) -> Result<(), DemoError> {
+    progress.line("building kubectl-napwake…");
+    let target = workspace::target();
+    files::create_dir(&target)?;
+    let mut build = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    build
+        .current_dir(workspace::root())
+        .args(["build", "--release", "--locked"]);
+    build
+        .arg("--package=kubectl-napwake")
+        .arg("--target-dir")
+        .arg(&target);
+    let log = target.join("kubectl-napwake-build.log");
+    run::with_heartbeat(&mut build, "building kubectl-napwake", &log, progress)?;
+    Ok(cluster.add_program(&target.join("release/kubectl-napwake"))?)
+}
+
+fn deploy(cluster: &Cluster, progress: &Progress) -> Result<(), DemoError> {
+    for sample in SAMPLES {
+        progress.line(format_args!("deploying {}…", sample.title));
+    }
+    let manifests = manifests::render(NAMESPACE);
+    let file = cluster.scratch("demo.yaml");
+    files::write(&file, &manifests, files::Access::Public)?;
+    run::check(cluster.kubectl().args(["apply", "-f"]).arg(&file))?;
+    for sample in SAMPLES {
+        wait_for_phase(cluster, sample, "Running")?;
+    }
+    progress.line("both run");
+    Ok(())
+}
+
+fn pause(cluster: &Cluster, progress: &Progress) -> Result<(), DemoError> {
+    progress.line("pausing both: their routes go to the doorman, then their pods stop…");
+    for sample in SAMPLES {
+        let mut pause = cluster.kubectl();
+        run::check(pause.args(["napwake", "pause", sample.name, "-n", NAMESPACE]))?;
+    }
+    for sample in SAMPLES {
+        wait_for_phase(cluster, sample, "Paused")?;
+        let pods = view::pods(cluster, sample.name)?;
+        progress.line(format_args!(
+            "  {}: paused, {} pods",
+            sample.name,
+            pods.len()
+        ));
+    }
+    Ok(())
+}
+
+fn wait_for_phase(cluster: &Cluster, sample: Sample, phase: &str) -> Result<(), DemoError> {
+    let what = format!("{} to be {phase}", sample.name);
+    wait::until(&what, PATIENCE, || {
+        let now = view::workload(cluster, sample.name)?;
+        Ok(if now.phase == phase {
+            Seen::Done(())
+        } else {
+            Seen::NotYet(format!("{now:?}"))
+        })
+    })
+}
+
+/// Starts a request in the cluster's network.
+fn start(
+    cluster: &Cluster,
+    sample: Sample,
+    address: &str,
+) -> Result<std::process::Child, RunError> {
+    let words = (sample.request)(address);
+    let (program, arguments) = words
+        .split_first()
+        .map_or(("true", &[][..]), |(p, a)| (p.as_str(), a));
+    let mut command = cluster.command(program);
+    command
+        .args(arguments)
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
+    command.spawn().map_err(|source| RunError::Start {
+        program: program.to_owned(),
+        source,
+    })
+}
+
+fn say_what_next(cluster: &Cluster, progress: &Progress) {
+    let name = match cluster.name().as_str() {
+        cluster::DEFAULT_NAME => String::new(),
+        other => format!(" --name {other}"),
+    };
+    let exec = format!("cargo xtask cluster exec{name} --");
+    progress.line("The cluster stays up. Try:");
+    for line in [
+        format!("{exec} kubectl napwake status -A"),
+        format!("{exec} kubectl napwake pause web -n {NAMESPACE} --wait"),
+        format!("{exec} kubectl get events -n {NAMESPACE} --sort-by=.lastTimestamp"),
+        format!("cargo xtask demo --down{name}     # takes everything away"),
+    ] {
+        progress.line(format_args!("  {line}"));
+    }
+}
