@@ -91,6 +91,8 @@ capabilities:
 - --doorman-service={{ if .Values.doorman.enabled }}{{ include "napwake.doormanName" . }}{{ end }}
 - --default-wake={{ .Values.defaults.wake }}
 - --default-idle-after={{ .Values.defaults.idleAfter }}
+- --ports-per-workload={{ .Values.doorman.portsPerWorkload }}
+- --ports-per-namespace={{ .Values.doorman.portsPerNamespace }}
 {{ include "napwake.logArgs" . }}
 {{- end -}}
 

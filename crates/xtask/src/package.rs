@@ -67,7 +67,12 @@ pub(crate) fn run(command: Command) -> anyhow::Result<ExitCode> {
         Command::Codegen(arguments) => codegen(&arguments, &progress)?,
         Command::Image => {
             let image = product::image(&progress)?;
-            let line = format!("{} {} bytes {}\n", image.archive.display(), image.size, image.name());
+            let line = format!(
+                "{} {} bytes {}\n",
+                image.archive.display(),
+                image.size,
+                image.name()
+            );
             std::io::stdout().write_all(line.as_bytes())?;
         }
         Command::Install(Install { to, values }) => {
@@ -79,7 +84,11 @@ pub(crate) fn run(command: Command) -> anyhow::Result<ExitCode> {
 }
 
 fn codegen(arguments: &CodegenArgs, progress: &Progress) -> anyhow::Result<()> {
-    let mode = if arguments.check { Codegen::Check } else { Codegen::Write };
+    let mode = if arguments.check {
+        Codegen::Check
+    } else {
+        Codegen::Write
+    };
     for path in codegen::run(&workspace::root(), mode)? {
         progress.line(format_args!("wrote {}", path.display()));
     }

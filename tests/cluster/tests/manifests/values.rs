@@ -12,6 +12,9 @@ use crate::chart::{arguments, container, default_render, refusal, render};
 #[case::request(&["defaults.wake=request"], "--default-wake=request")]
 #[case::ask(&["defaults.wake=ask"], "--default-wake=ask")]
 #[case::idle_after(&["defaults.idleAfter=1h30m"], "--default-idle-after=1h30m")]
+#[case::ports_per_workload(&["doorman.portsPerWorkload=5"], "--ports-per-workload=5")]
+#[case::ports_per_namespace(&["doorman.portsPerNamespace=40"], "--ports-per-namespace=40")]
+#[case::ports_by_default(&[], "--ports-per-workload=32")]
 #[case::log(&["log.level=debug"], "--log-level=debug")]
 fn a_value_becomes_a_flag_of_the_operator(#[case] values: &[&str], #[case] flag: &str) {
     let rendered = render("napwake", values);
@@ -81,6 +84,7 @@ fn image_replicas_and_resources_are_taken_over() {
 #[case::pull_policy("image.pullPolicy=Sometimes", "/image/pullPolicy")]
 #[case::doorman_replicas("doorman.replicas=0", "/doorman/replicas")]
 #[case::operator_replicas("operator.replicas=0", "/operator/replicas")]
+#[case::ports("doorman.portsPerWorkload=0", "/doorman/portsPerWorkload")]
 #[case::switch("doorman.enabled=maybe", "/doorman/enabled")]
 #[case::user_agent(
     "doorman.healthCheckUserAgents[0]= ",
