@@ -1,1 +1,32 @@
-//! The proxy that holds callers of paused workloads and wakes them.
+//! The doorman: a small proxy that holds callers of paused workloads, wakes them,
+//! and passes each caller to the first Ready pod.
+//!
+//! Owns the way of a connection through the product, and what it leads to in the
+//! cluster: two annotations on a ManagedWorkload, and events. Writes no slice, no
+//! Service and no workload. What to do with a caller is decided in
+//! `napwake_gate`; sockets are `napwake_net`'s.
+//!
+//! | Module | Owns |
+//! |---|---|
+//! | [`run`] | the wiring |
+//! | [`routes`] | which ports to listen on, and where they lead |
+//! | [`listeners`] | open ports follow the table |
+//! | [`conversation`] | one connection, from accept to end |
+//! | [`wake`] | stamping: many ask, one is written |
+//! | [`pods`] | the Pods behind a route, while somebody waits for them |
+//! | [`report`], [`metrics`] | events, metrics |
+
+pub mod args;
+pub mod conversation;
+pub mod listeners;
+pub mod metrics;
+pub mod pods;
+pub mod report;
+pub mod routes;
+pub mod run;
+pub mod steady;
+pub mod stopping;
+pub mod wake;
+
+pub use args::DoormanArgs;
+pub use run::run;

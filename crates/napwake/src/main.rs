@@ -1,3 +1,31 @@
 //! The napwake binary: operator and doorman.
 
-fn main() {}
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+use napwake_doorman::DoormanArgs;
+use napwake_kit::run::{Program, run};
+
+/// Pauses workloads that nobody uses, and wakes them when somebody does
+#[derive(Parser)]
+#[command(name = "napwake", version)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Hold callers of paused workloads, wake them, and pass the callers on
+    Doorman(DoormanArgs),
+}
+
+fn main() -> ExitCode {
+    let version = env!("CARGO_PKG_VERSION");
+    match Cli::parse().command {
+        Command::Doorman(args) => {
+            let program = Program { name: "doorman", version };
+            run(program, &args.log.clone(), |context| napwake_doorman::run(args, context))
+        }
+    }
+}

@@ -1,0 +1,249 @@
+//! One connection, from accept to end.
+//!
+//! Owns the order of the stages. A stage takes what it needs by value and says
+//! what comes next; where a connection stands in [`Conversation::hold`] is its
+//! state. Decisions are made in `napwake_gate`, and bytes are moved in
+//! `napwake_net`.
+
+mod budget;
+mod greet;
+mod hold;
+mod overhear;
+mod pass;
+mod patience;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use napwake_gate::budget::{Budget, Limits};
+use napwake_gate::caller::Agents;
+use napwake_gate::deadline::Deadline;
+use napwake_gate::places::{HeldPlace, Places, Source};
+use napwake_gate::verdict::{Tally, Wake};
+use napwake_net::dial::{Dialer, Tcp};
+use napwake_net::linger::{self, LingerLimits};
+use napwake_net::listen::Accepted;
+use napwake_net::relay::Pipes;
+use napwake_net::transport::Connect;
+use tokio::net::TcpStream;
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use self::budget::Caller;
+use self::greet::Greeting;
+use self::hold::{HoldEnd, Progress, Through};
+use self::patience::{Impatience, Watcher};
+use crate::metrics::{Metrics, WaitResult};
+use crate::report::Reporter;
+use crate::routes::RouteHandle;
+use crate::steady::Steady;
+use crate::wake::{Asker, How, Stamper, Wakes};
+
+/// What every conversation lives with.
+#[derive(Debug)]
+pub struct Doorman<C, S> {
+    /// How many may be held and passed.
+    pub places: Places,
+    /// How much may be read of those who are held.
+    pub budget: Budget,
+    /// How much that is.
+    pub budget_limits: Limits,
+    /// Known probes, scrapers and monitors.
+    pub agents: Agents,
+    /// The only way to a pod.
+    pub dialer: Dialer<C>,
+    /// Where bulk gets its pipes from.
+    pub pipes: Pipes,
+    /// Wakes workloads.
+    pub wakes: Wakes<S>,
+    /// Tells in events.
+    pub reporter: Reporter,
+    /// Counts.
+    pub metrics: Metrics,
+    /// The clock of everything here.
+    pub steady: Steady,
+    /// Cancelled when whatever is still open must end (DRAIN-13).
+    pub cut: CancellationToken,
+    /// Where conversations run.
+    pub tasks: TaskTracker,
+}
+
+/// A doorman's connector in production.
+pub type Sockets = Tcp;
+
+impl<C: Connect<Stream = TcpStream> + 'static, S: Stamper> Doorman<C, S> {
+    /// Takes a caller in, or closes its connection at once where it is over a
+    /// cap (LIMIT-05). Never blocks.
+    pub fn welcome(self: &Arc<Self>, route: RouteHandle, caller: Accepted) {
+        let source = Source::from(caller.caller.ip());
+        let now = route.now();
+        match self.places.hold(source, Arc::clone(&now.keys)) {
+            Ok(place) => {
+                let conversation = Conversation::new(Arc::clone(self), route, place);
+                self.tasks.spawn(conversation.hold(caller.stream));
+            }
+            Err(over) => {
+                self.metrics.ended(&now, WaitResult::OverLimit);
+                tracing::debug!(
+                    namespace = &*now.key.service.namespace,
+                    service = &*now.key.service.name,
+                    %over,
+                    "closed at once"
+                );
+            }
+        }
+    }
+}
+
+/// One connection.
+#[derive(Debug)]
+struct Conversation<C, S> {
+    doorman: Arc<Doorman<C, S>>,
+    route: RouteHandle,
+    place: HeldPlace,
+    accepted: Instant,
+    /// One clock for all it waits for (T-60).
+    deadline: Deadline,
+}
+
+impl<C: Connect<Stream = TcpStream> + 'static, S: Stamper> Conversation<C, S> {
+    fn new(doorman: Arc<Doorman<C, S>>, route: RouteHandle, place: HeldPlace) -> Self {
+        let accepted = Instant::now();
+        let max_wait = route.now().max_wait();
+        let deadline = Deadline::new(doorman.steady.moment(accepted), max_wait);
+        Self {
+            doorman,
+            route,
+            place,
+            accepted,
+            deadline,
+        }
+    }
+
+    /// From accept to end.
+    async fn hold(self, stream: TcpStream) {
+        let mut caller = Caller::new(stream, budget::Share(self.doorman.budget.share()));
+        let mut watcher = Watcher::new(&self.route);
+        let greeting = self.greet(&mut caller, &mut watcher).await;
+        let wake = match greeting {
+            Greeting::Ready => Wake::No,
+            Greeting::Hold(wake) => wake,
+            Greeting::Answer(answer, tally) => {
+                drop(watcher);
+                self.tally(tally);
+                return self.answer(caller.into_stream(), answer).await;
+            }
+            Greeting::Close(tally) => return self.tally(tally),
+            Greeting::Ended(ended) => return self.ended_early(ended),
+        };
+        let mut progress = Progress::of(greeting);
+        let waiting = self.wait(&mut caller, &mut watcher, wake, &mut progress);
+        let through = match Box::pin(waiting).await {
+            Ok(through) => through,
+            // Whoever left without having waited never asked for anything.
+            Err(HoldEnd::Left) if !progress.waited => return,
+            Err(end) => return self.not_served(&end),
+        };
+        drop(watcher);
+        if progress.waited {
+            let (route, wait) = (self.route.now(), self.accepted.elapsed());
+            self.doorman
+                .metrics
+                .waited(&route, WaitResult::Served, wait);
+        }
+        let (stream, bytes) = caller.into_parts();
+        self.pass(stream, bytes, through, greeting).await;
+    }
+
+    /// Asks for the wake of what the route leads to.
+    fn wake(&self, wake: Wake) {
+        if let Wake::Yes(kind) = wake {
+            let asker = Asker {
+                source: self.place.source(),
+                kind,
+                how: How::Held,
+            };
+            let until = self.doorman.steady.instant(self.deadline.at());
+            self.doorman.wakes.ask(&self.route, asker, until);
+        }
+    }
+
+    fn tally(&self, tally: Tally) {
+        if tally == Tally::TurnedAway {
+            let route = self.route.now();
+            self.doorman.metrics.ended(&route, WaitResult::TurnedAway);
+        }
+    }
+
+    async fn answer(self, stream: TcpStream, answer: napwake_gate::answer::Answer) {
+        self.doorman.metrics.answered(answer.kind.label());
+        let bytes = answer.to_bytes();
+        // The place is kept until the end, so that those who linger are bounded.
+        Box::pin(linger::answer(stream, &bytes, LingerLimits::default())).await;
+    }
+
+    async fn pass(self, stream: TcpStream, bytes: Bytes, through: Through, greeting: Greeting) {
+        let Self {
+            doorman,
+            route,
+            place,
+            ..
+        } = self;
+        let passed = pass::Passed {
+            source: place.source(),
+            place: through.place.instead_of(place),
+            // Whoever was judged already has had its say.
+            judged: matches!(greeting, Greeting::Hold(_)),
+        };
+        Box::pin(pass::relay(
+            doorman,
+            route,
+            passed,
+            stream,
+            bytes,
+            through.target,
+        ))
+        .await;
+    }
+
+    /// It ended before it was judged, so it never asked for anything.
+    fn ended_early(&self, ended: Impatience) {
+        if ended == Impatience::TimedOut {
+            let end = HoldEnd::of_nobody_ready(ended, &self.route.now());
+            self.not_served(&end);
+        }
+    }
+
+    fn not_served(&self, end: &HoldEnd) {
+        let route = self.route.now();
+        let wait = self.accepted.elapsed();
+        let result = match end {
+            // T-84: a retry reaches another pod.
+            HoldEnd::Stopped => return,
+            HoldEnd::Left => WaitResult::Left,
+            HoldEnd::TimedOut(why) => {
+                self.doorman.reporter.not_served(&route, wait, why);
+                hold::result_of(why)
+            }
+        };
+        log_end(&route.key.service, wait, end);
+        self.doorman.metrics.waited(&route, result, wait);
+    }
+}
+
+fn log_end(service: &crate::routes::ServiceKey, wait: Duration, end: &HoldEnd) {
+    let (namespace, service) = (&*service.namespace, &*service.name);
+    match end {
+        HoldEnd::TimedOut(why) => {
+            tracing::info!(namespace, service, ?wait, %why, "a held caller was not served");
+        }
+        HoldEnd::Left | HoldEnd::Stopped => {
+            tracing::debug!(namespace, service, ?wait, ?end, "a held caller is gone");
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,118 @@
+//! Greeting a caller: straight on to a Ready pod, or judged by what it sends.
+//!
+//! Owns the first moments of a connection. With no Ready pod it does nothing
+//! until the caller sends something, is silent for three seconds, or closes
+//! (HOLD-13).
+
+use std::time::Duration;
+
+use napwake_gate::answer::Answer;
+use napwake_gate::deadline::{self, silent_at};
+use napwake_gate::head::{Head, HeadScan};
+use napwake_gate::verdict::{Heard, Tally, Verdict, Wake, judge};
+use napwake_net::intake::IntakeEvent;
+use napwake_net::transport::Connect;
+use tokio::net::TcpStream;
+use tokio::time::{Instant, sleep_until};
+
+use super::Conversation;
+use super::budget::Caller;
+use super::patience::{Impatience, Watcher};
+use crate::pods::Outlook;
+use crate::routes::Route;
+use crate::wake::Stamper;
+
+/// How long a caller may wait for the Pod to be read that a slice says is Ready,
+/// before it is judged as if none were. A read takes milliseconds.
+const UNREAD: Duration = Duration::from_secs(1);
+
+/// What a caller gets.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Greeting {
+    /// A pod is Ready: straight on (HOLD-07).
+    Ready,
+    /// Held until one is.
+    Hold(Wake),
+    /// An answer.
+    Answer(Answer, Tally),
+    /// Closed, with nothing sent.
+    Close(Tally),
+    /// It was over before anything was decided.
+    Ended(Impatience),
+}
+
+impl<C: Connect<Stream = TcpStream> + 'static, S: Stamper> Conversation<C, S> {
+    /// Decides what the caller gets.
+    pub(super) async fn greet(&self, caller: &mut Caller, watcher: &mut Watcher) -> Greeting {
+        let steady = self.doorman.steady;
+        let until = steady.instant(self.deadline.at());
+        let mut scan = HeadScan::new();
+        let mut last_byte = None;
+        loop {
+            let accepted = steady.moment(self.accepted);
+            let silent = steady.instant(silent_at(accepted, last_byte));
+            let (route, outlook) = watcher.latest();
+            let wake_at = match outlook {
+                Outlook::Ready(_) => return Greeting::Ready,
+                Outlook::Unread if self.accepted.elapsed() < UNREAD => self.accepted + UNREAD,
+                Outlook::Unread | Outlook::NotReady => {
+                    let heard = self.heard(caller.bytes(), &mut scan, silent);
+                    if let Some(greeting) = self.judge(&heard, &route) {
+                        return greeting;
+                    }
+                    silent
+                }
+            };
+            tokio::select! {
+                biased;
+                event = caller.next() => match event {
+                    IntakeEvent::Bytes => last_byte = Some(steady.now()),
+                    IntakeEvent::Left => return Greeting::Ended(Impatience::Left),
+                },
+                () = watcher.changed() => {}
+                () = sleep_until(wake_at.min(until)) => if Instant::now() >= until {
+                    return Greeting::Ended(Impatience::TimedOut);
+                },
+                () = self.doorman.cut.cancelled() => {
+                    return Greeting::Ended(Impatience::Stopped);
+                }
+            }
+        }
+    }
+
+    /// What was heard so far; `silent` is when the caller's silence speaks.
+    fn heard<'a>(&self, bytes: &'a [u8], scan: &mut HeadScan, silent: Instant) -> Heard<'a> {
+        let is_silent = Instant::now() >= silent;
+        if bytes.is_empty() {
+            if is_silent {
+                Heard::Silence
+            } else {
+                Heard::Head(Head::MoreNeeded)
+            }
+        } else if is_silent || self.is_read_out(bytes) {
+            Heard::Head(scan.settle(bytes))
+        } else {
+            Heard::Head(scan.look(bytes))
+        }
+    }
+
+    /// Whether no more of this caller may be read for now: it is judged by what
+    /// there is (T-44).
+    fn is_read_out(&self, bytes: &[u8]) -> bool {
+        let limits = self.doorman.budget_limits;
+        bytes.len() >= limits.free && self.doorman.budget.counted() >= limits.all
+    }
+
+    fn judge(&self, heard: &Heard<'_>, route: &Route) -> Option<Greeting> {
+        match judge(heard, route.standing(), &self.doorman.agents) {
+            Verdict::MoreNeeded => None,
+            // Only where a pod is Ready, which was looked at before.
+            Verdict::Pass => Some(Greeting::Ready),
+            Verdict::Hold(wake) => Some(Greeting::Hold(wake)),
+            Verdict::Answer(answer, tally) => Some(Greeting::Answer(answer, tally)),
+            Verdict::Close(tally) => Some(Greeting::Close(tally)),
+        }
+    }
+}
+
+const _: () = assert!(UNREAD.as_nanos() < deadline::SILENCE.as_nanos());

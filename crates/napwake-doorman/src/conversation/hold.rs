@@ -1,0 +1,247 @@
+//! Holding a caller until a pod takes it.
+//!
+//! Owns the wait for a Ready pod, for a place to pass, and for a pod to accept
+//! the connection. Everything it waits for shares the caller's one deadline.
+
+use std::net::SocketAddr;
+
+use napwake_gate::deadline::DIAL_RETRY;
+use napwake_gate::pick::{Next, Tries};
+use napwake_gate::places::PassedPlace;
+use napwake_gate::verdict::Wake;
+use napwake_net::dial::{DialError, Dialed, NoneDialed};
+use napwake_net::transport::Connect;
+use tokio::net::TcpStream;
+use tokio::time::{sleep, sleep_until};
+
+use super::Conversation;
+use super::budget::Caller;
+use super::greet::Greeting;
+use super::patience::{Impatience, Patience, Watcher};
+use crate::metrics::WaitResult;
+use crate::pods::Outlook;
+use crate::report::NotServed;
+use crate::routes::Route;
+use crate::wake::Stamper;
+
+/// Endpoints dialed at a time: the next joins a second after the one before, or
+/// as soon as that one failed.
+const AT_A_TIME: usize = 3;
+
+/// A pod took the connection.
+#[derive(Debug)]
+pub(super) struct Through {
+    pub(super) target: TcpStream,
+    pub(super) place: PassedPlace,
+}
+
+/// How far a caller has come.
+#[derive(Debug)]
+pub(super) struct Progress {
+    /// Whether it had to wait for a pod.
+    pub(super) waited: bool,
+    /// What stood in the way last.
+    hurdle: Hurdle,
+    tries: Tries,
+    /// Its place among those who pass, taken before a pod is dialed.
+    place: Option<PassedPlace>,
+}
+
+impl Progress {
+    /// Of a caller that was judged, and so waits; or of one that finds a Ready
+    /// pod.
+    pub(super) fn of(greeting: Greeting) -> Self {
+        Self {
+            waited: greeting != Greeting::Ready,
+            hurdle: Hurdle::default(),
+            tries: Tries::none(),
+            place: None,
+        }
+    }
+}
+
+/// Why no pod took it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum HoldEnd {
+    Left,
+    TimedOut(NotServed),
+    Stopped,
+}
+
+/// What stood in the way last, for the one who has to say why (OBS-09).
+#[derive(Debug, Default)]
+enum Hurdle {
+    #[default]
+    NotReady,
+    NoPlace,
+    Unreachable(String),
+}
+
+impl<C: Connect<Stream = TcpStream> + 'static, S: Stamper> Conversation<C, S> {
+    /// Waits until a pod took the connection, and wakes the workload meanwhile
+    /// where the caller's request does.
+    pub(super) async fn wait(
+        &self,
+        caller: &mut Caller,
+        watcher: &mut Watcher,
+        wake: Wake,
+        progress: &mut Progress,
+    ) -> Result<Through, HoldEnd> {
+        loop {
+            // Asked again after each change: a pause may begin while one is held.
+            self.wake(wake);
+            match self.step(caller, watcher, progress).await {
+                Ok(Some(through)) => return Ok(through),
+                Ok(None) => progress.waited = true,
+                Err(ended) => return Err(self.end(ended, std::mem::take(&mut progress.hurdle))),
+            }
+        }
+    }
+
+    /// Does the next thing: waits for a pod, for a place, dials, or waits to dial
+    /// again.
+    async fn step(
+        &self,
+        caller: &mut Caller,
+        watcher: &mut Watcher,
+        progress: &mut Progress,
+    ) -> Result<Option<Through>, Impatience> {
+        let steady = self.doorman.steady;
+        let patience = self.patience();
+        let Outlook::Ready(ready) = watcher.latest().1 else {
+            progress.place = None;
+            patience.wait(caller, watcher.changed()).await?;
+            return Ok(None);
+        };
+        let Some(place) = progress.place.take().or_else(|| self.place.try_pass()) else {
+            // As if no pod were Ready, in the order of coming (LIMIT-08, T-61).
+            progress.hurdle = Hurdle::NoPlace;
+            progress.place = Some(patience.wait(caller, self.place.pass()).await?);
+            return Ok(None);
+        };
+        let turns = self.route.turns();
+        match turns.next(&ready, &mut progress.tries, AT_A_TIME, steady.now()) {
+            Next::Dial(targets) => {
+                let dial = self.dial(&targets, watcher, &ready);
+                match patience.wait(caller, Box::pin(dial)).await? {
+                    Some(Ok(Dialed { stream, .. })) => {
+                        let target = stream;
+                        return Ok(Some(Through { target, place }));
+                    }
+                    Some(Err(failed)) => progress.hurdle = self.note(&failed),
+                    None => {}
+                }
+                progress.place = Some(place);
+            }
+            Next::Wait(again) => {
+                drop(place);
+                let again = steady.instant(again);
+                let wanted = async {
+                    tokio::select! {
+                        () = sleep_until(again) => {}
+                        () = watcher.other_than(&ready) => {}
+                    }
+                };
+                patience.wait(caller, wanted).await?;
+            }
+            Next::NoneReady => {}
+        }
+        Ok(None)
+    }
+
+    /// Dials; `None` if nobody has answered for a second and others are Ready
+    /// now.
+    async fn dial(
+        &self,
+        targets: &[SocketAddr],
+        watcher: &mut Watcher,
+        ready: &[SocketAddr],
+    ) -> Option<Result<Dialed<TcpStream>, NoneDialed>> {
+        let others = async {
+            sleep(DIAL_RETRY).await;
+            watcher.other_than(ready).await;
+        };
+        tokio::select! {
+            biased;
+            dialed = self.doorman.dialer.dial_first(targets) => Some(dialed),
+            () = others => None,
+        }
+    }
+
+    fn patience(&self) -> Patience<'_> {
+        Patience {
+            until: self.doorman.steady.instant(self.deadline.at()),
+            cut: &self.doorman.cut,
+        }
+    }
+
+    /// Remembers who refused, for everybody's next turn.
+    fn note(&self, failed: &NoneDialed) -> Hurdle {
+        let now = self.doorman.steady.now();
+        for error in &failed.errors {
+            if let Some(address) = refused_by(error) {
+                self.route.turns().refused(address, now);
+            }
+        }
+        let last = failed.errors.last();
+        tracing::debug!(
+            service = %self.route.now().key.service,
+            error = last.map(tracing::field::display),
+            "no pod took the connection, trying on"
+        );
+        Hurdle::Unreachable(last.map(ToString::to_string).unwrap_or_default())
+    }
+
+    fn end(&self, ended: Impatience, hurdle: Hurdle) -> HoldEnd {
+        let why = match hurdle {
+            Hurdle::NotReady => return HoldEnd::of_nobody_ready(ended, &self.route.now()),
+            Hurdle::NoPlace => NotServed::NoPlace,
+            Hurdle::Unreachable(error) => NotServed::Unreachable(error),
+        };
+        HoldEnd::new(ended, why)
+    }
+}
+
+impl HoldEnd {
+    fn new(ended: Impatience, why: NotServed) -> Self {
+        match ended {
+            Impatience::Left => Self::Left,
+            Impatience::Stopped => Self::Stopped,
+            Impatience::TimedOut => Self::TimedOut(why),
+        }
+    }
+
+    /// Of a caller for whom no pod was ever Ready.
+    pub(super) fn of_nobody_ready(ended: Impatience, route: &Route) -> Self {
+        let workloads = &route.workloads;
+        let why = if !workloads.is_empty() && workloads.iter().all(|one| one.target_gone) {
+            NotServed::TargetGone
+        } else {
+            let obstacle = workloads.iter().find_map(|one| one.slot.obstacle());
+            obstacle.map_or(NotServed::NoReadyPod, NotServed::NotWoken)
+        };
+        Self::new(ended, why)
+    }
+}
+
+/// How a caller that wasn't served is counted.
+pub(super) fn result_of(why: &NotServed) -> WaitResult {
+    match why {
+        NotServed::Unreachable(_) => WaitResult::Unreachable,
+        NotServed::NoReadyPod
+        | NotServed::TargetGone
+        | NotServed::NotWoken(_)
+        | NotServed::NoPlace => WaitResult::TimedOut,
+    }
+}
+
+fn refused_by(error: &DialError) -> Option<SocketAddr> {
+    match error {
+        DialError::NotAllowed { address, .. }
+        | DialError::Refused { address }
+        | DialError::TimedOut { address, .. }
+        | DialError::Unreachable { address, .. } => Some(*address),
+        // That was us.
+        DialError::NoSocket { .. } => None,
+    }
+}

@@ -1,0 +1,113 @@
+//! Judging a caller that was passed on, by a copy of its first bytes.
+//!
+//! Owns that copy, and the silence that speaks as well (T-02, T-03). It delays
+//! nothing and changes nothing.
+
+use std::sync::Arc;
+
+use napwake_api::workload::WakeMode;
+use napwake_gate::caller::Agents;
+use napwake_gate::deadline::SILENCE;
+use napwake_gate::head::HeadScan;
+use napwake_gate::verdict::{Heard, Wake, would_wake};
+use napwake_net::relay::{Tap, TapVerdict};
+use parking_lot::Mutex;
+use tokio::sync::Notify;
+use tokio::time::{Instant, sleep_until};
+
+/// What was heard of a caller.
+#[derive(Debug)]
+struct Copy {
+    bytes: Vec<u8>,
+    scan: HeadScan,
+    last_byte: Instant,
+    wake: Option<Wake>,
+    agents: Agents,
+}
+
+#[derive(Debug)]
+struct Shared {
+    copy: Mutex<Copy>,
+    changed: Notify,
+}
+
+/// Waits for the judgment.
+#[derive(Debug)]
+pub(super) struct Overheard(Arc<Shared>);
+
+/// A tap for the relay, and what waits for its judgment.
+pub(super) fn overhear(agents: Agents) -> (Tap, Overheard) {
+    let shared = Arc::new(Shared {
+        copy: Mutex::new(Copy {
+            bytes: Vec::new(),
+            scan: HeadScan::new(),
+            last_byte: Instant::now(),
+            wake: None,
+            agents,
+        }),
+        changed: Notify::new(),
+    });
+    let listening = Arc::clone(&shared);
+    let tap = Tap::new(move |piece| {
+        let verdict = listening.copy.lock().hear(piece);
+        listening.changed.notify_one();
+        verdict
+    });
+    (tap, Overheard(shared))
+}
+
+impl Copy {
+    fn hear(&mut self, piece: &[u8]) -> TapVerdict {
+        if self.wake.is_some() {
+            return TapVerdict::Enough;
+        }
+        self.bytes.extend_from_slice(piece);
+        self.last_byte = Instant::now();
+        let heard = Heard::Head(self.scan.look(&self.bytes));
+        // In Ask nothing that is passed on wakes, but then nobody listens (T-04).
+        self.wake = would_wake(&heard, WakeMode::Request, &self.agents);
+        if self.wake.is_some() {
+            self.bytes = Vec::new();
+            TapVerdict::Enough
+        } else {
+            TapVerdict::More
+        }
+    }
+
+    /// The caller fell silent: it is judged by what there is.
+    fn settle(&mut self) {
+        let heard = if self.bytes.is_empty() {
+            Heard::Silence
+        } else {
+            Heard::Head(self.scan.settle(&self.bytes))
+        };
+        self.wake = would_wake(&heard, WakeMode::Request, &self.agents);
+    }
+}
+
+impl Overheard {
+    /// Waits until it is clear whether the caller's request wakes.
+    pub(super) async fn wake(self) -> Wake {
+        loop {
+            let silent_at = {
+                let copy = self.0.copy.lock();
+                if let Some(wake) = copy.wake {
+                    return wake;
+                }
+                copy.last_byte + SILENCE
+            };
+            tokio::select! {
+                () = self.0.changed.notified() => {}
+                () = sleep_until(silent_at) => {
+                    let mut copy = self.0.copy.lock();
+                    if Instant::now() >= copy.last_byte + SILENCE {
+                        copy.settle();
+                    }
+                }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

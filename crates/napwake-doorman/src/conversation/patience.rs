@@ -1,0 +1,101 @@
+//! What a held caller waits beside: its own leaving, its deadline, the end of
+//! the process.
+//!
+//! Owns that these end every wait alike. Knows nothing of what is waited for.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use napwake_net::intake::IntakeEvent;
+use tokio::time::{Instant, sleep_until};
+use tokio_util::sync::CancellationToken;
+
+use super::budget::Caller;
+use crate::pods::{self, Look, Outlook};
+use crate::routes::{Route, RouteHandle};
+
+/// Why a wait ended without what was waited for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Impatience {
+    /// The caller left (HOLD-33 to HOLD-36).
+    Left,
+    /// It was held as long as it may be (HOLD-26).
+    TimedOut,
+    /// The process ends (T-84).
+    Stopped,
+}
+
+/// Until when, and until what, one may wait.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Patience<'a> {
+    pub(super) until: Instant,
+    pub(super) cut: &'a CancellationToken,
+}
+
+impl Patience<'_> {
+    /// Waits for `wanted`, reading on from the caller meanwhile.
+    pub(super) async fn wait<T>(
+        self,
+        caller: &mut Caller,
+        wanted: impl Future<Output = T>,
+    ) -> Result<T, Impatience> {
+        let mut wanted = std::pin::pin!(wanted);
+        loop {
+            tokio::select! {
+                // A caller that left is never passed on, even if a pod is Ready
+                // at the same moment.
+                biased;
+                event = caller.next() => match event {
+                    IntakeEvent::Left => return Err(Impatience::Left),
+                    IntakeEvent::Bytes => {}
+                },
+                got = &mut wanted => return Ok(got),
+                () = sleep_until(self.until) => return Err(Impatience::TimedOut),
+                () = self.cut.cancelled() => return Err(Impatience::Stopped),
+            }
+        }
+    }
+}
+
+/// Sees where a route stands, and when that changes.
+#[derive(Debug)]
+pub(super) struct Watcher {
+    route: RouteHandle,
+    look: Look,
+}
+
+impl Watcher {
+    pub(super) fn new(route: &RouteHandle) -> Self {
+        Self {
+            route: route.clone(),
+            look: route.look(),
+        }
+    }
+
+    /// The route, and whether one of its pods is Ready, as things are now.
+    /// [`Watcher::changed`] waits for something newer.
+    pub(super) fn latest(&mut self) -> (Arc<Route>, Outlook) {
+        let route = self.route.latest();
+        let outlook = pods::outlook(&route, &self.look.seen());
+        (route, outlook)
+    }
+
+    /// Waits for something newer than [`Watcher::latest`] gave. Cancel-safe.
+    pub(super) async fn changed(&mut self) {
+        tokio::select! {
+            () = self.route.changed() => {}
+            () = self.look.changed() => {}
+        }
+    }
+
+    /// Waits for anything but these Ready addresses. Cancel-safe.
+    pub(super) async fn other_than(&mut self, ready: &[SocketAddr]) {
+        loop {
+            self.changed().await;
+            match self.latest().1 {
+                Outlook::Ready(now) if now == ready => {}
+                _ => return,
+            }
+        }
+    }
+}

@@ -1,0 +1,128 @@
+//! What a ManagedWorkload says of its routes.
+//!
+//! Owns the reading of a ManagedWorkload into what the board needs. Reads the
+//! spec and the status as the operator wrote them, and settles nothing again.
+
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use napwake_api::ManagedWorkload;
+use napwake_api::condition::{ConditionType, Status, TargetReason};
+use napwake_api::names::signal;
+use napwake_api::workload::{Route as Listed, RouteState};
+use napwake_gate::places::WorkloadKey;
+
+use super::model::{ServiceKey, State, Workload};
+
+/// A ManagedWorkload, read.
+#[derive(Debug, Clone)]
+pub struct Claimant {
+    /// What it says of its workload.
+    pub workload: Arc<Workload>,
+    /// The routes it lists.
+    pub claims: Vec<Claim>,
+}
+
+/// A route that a ManagedWorkload lists.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Claim {
+    /// The Service.
+    pub service: ServiceKey,
+    /// The name of the Service's port, empty where it has none.
+    pub port: Arc<str>,
+    /// The port on which the doorman listens.
+    pub doorman_port: u16,
+    /// How far the route is.
+    pub state: ClaimState,
+}
+
+/// How far a route is, for the doorman. A route that is being opened is served
+/// like any other: the operator connects to it as a check (ROUTE-79).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ClaimState {
+    /// It is served.
+    Live,
+    /// It is on its way out, and served until then at most.
+    Draining(Option<Timestamp>),
+}
+
+impl Claimant {
+    /// Reads a ManagedWorkload; `None` if it has no name or namespace, which the
+    /// API server never lets happen.
+    pub fn read(object: &ManagedWorkload) -> Option<(WorkloadKey, Self)> {
+        let meta = &object.metadata;
+        let key = WorkloadKey::new(meta.namespace.as_deref()?, meta.name.as_deref()?);
+        let status = object.status.as_ref();
+        let started_at = status
+            .and_then(|status| status.pause.as_ref())
+            .map(|pause| pause.started_at.0);
+        let annotations = meta.annotations.as_ref();
+        let last_request = annotations
+            .and_then(|all| all.get(signal::LAST_REQUEST))
+            .and_then(|text| text.parse().ok());
+        let workload = Workload {
+            key: key.clone(),
+            uid: meta.uid.as_deref().unwrap_or_default().into(),
+            mode: object.spec.wake.mode,
+            max_wait: object.spec.wake.max_wait.0.get(),
+            state: State::new(status.and_then(|status| status.phase), started_at),
+            last_request,
+            target_gone: target_is_gone(object),
+            slot: Arc::default(),
+        };
+        let listed = status.and_then(|status| status.doorman.as_ref());
+        let claims = listed
+            .iter()
+            .flat_map(|doorman| &doorman.routes)
+            .map(|route| Claim::read(route, key.namespace()))
+            .collect();
+        let claimant = Self {
+            workload: Arc::new(workload),
+            claims,
+        };
+        Some((key, claimant))
+    }
+
+    /// Takes over from what was known of the same ManagedWorkload what isn't in
+    /// the object itself. One that was deleted and made anew is another.
+    pub(super) fn adopt(&mut self, before: &Self) {
+        if before.workload.uid == self.workload.uid {
+            let slot = Arc::clone(&before.workload.slot);
+            Arc::make_mut(&mut self.workload).slot = slot;
+        }
+    }
+
+    /// The routes it lists on one Service.
+    pub(super) fn claims_on(&self, service: &ServiceKey) -> impl Iterator<Item = &Claim> {
+        self.claims
+            .iter()
+            .filter(move |claim| claim.service == *service)
+    }
+}
+
+impl Claim {
+    fn read(route: &Listed, namespace: &str) -> Self {
+        let state = match route.state {
+            RouteState::Opening | RouteState::Routed => ClaimState::Live,
+            RouteState::Draining => {
+                ClaimState::Draining(route.draining_until.as_ref().map(|until| until.0))
+            }
+        };
+        Self {
+            service: ServiceKey::new(namespace, &route.service),
+            port: route.port.name.as_str().into(),
+            doorman_port: route.doorman_port,
+            state,
+        }
+    }
+}
+
+fn target_is_gone(object: &ManagedWorkload) -> bool {
+    let conditions = object.status.iter().flat_map(|status| &status.conditions);
+    conditions
+        .filter(|condition| condition.type_ == ConditionType::TargetAvailable.as_str())
+        .any(|condition| {
+            condition.status == Status::False.to_string()
+                && condition.reason == TargetReason::TargetNotFound.to_string()
+        })
+}

@@ -1,0 +1,224 @@
+//! What a route is: plain values that conversations read.
+//!
+//! Owns the types and the questions that can be asked of them. Nothing here
+//! watches, waits or reads a clock.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use jiff::Timestamp;
+use napwake_api::stamp::LastRequest;
+use napwake_api::workload::{Phase, WakeMode};
+use napwake_gate::places::WorkloadKey;
+use napwake_gate::ready::Candidate;
+use napwake_gate::verdict::{self, Pods, Sleeper, Standing};
+use tokio::time::Instant;
+
+use crate::wake::Slot;
+
+/// A Service. Cheap to clone.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct ServiceKey {
+    /// Its namespace.
+    pub namespace: Arc<str>,
+    /// Its name.
+    pub name: Arc<str>,
+}
+
+impl ServiceKey {
+    /// The key of the Service `name` in `namespace`.
+    pub fn new(namespace: &str, name: &str) -> Self {
+        Self {
+            namespace: namespace.into(),
+            name: name.into(),
+        }
+    }
+}
+
+impl fmt::Display for ServiceKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}", self.namespace, self.name)
+    }
+}
+
+/// What tells one route from another. A route that gets another port, or whose
+/// port goes to another Service, is another route.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct RouteKey {
+    /// The port on which the doorman listens for it.
+    pub doorman_port: u16,
+    /// Whose connections come to it.
+    pub service: ServiceKey,
+    /// The name of the Service's port, empty where it has none (F-14).
+    pub port: Arc<str>,
+}
+
+/// One Service port that the doorman serves, as it stands now.
+#[derive(Debug, Clone)]
+pub struct Route {
+    /// Which one it is.
+    pub key: RouteKey,
+    /// How it is served.
+    pub serving: Serving,
+    /// Every workload behind it, in the order of their names; none once their
+    /// ManagedWorkloads are gone (T-111).
+    pub workloads: Vec<Arc<Workload>>,
+    /// Their keys: a caller's place counts for each of them (T-114).
+    pub keys: Arc<[WorkloadKey]>,
+    /// The endpoints that may be Ready, each once (T-135).
+    pub candidates: Arc<[Candidate]>,
+}
+
+/// How a route is served.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Serving {
+    /// It holds, wakes and passes.
+    Live,
+    /// It passes and wakes nothing (DRAIN-17 to DRAIN-19).
+    Draining(Drain),
+}
+
+/// The two ends of a draining route.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Drain {
+    /// When its port closes (DRAIN-17).
+    pub closes: Instant,
+    /// When connections passing through are cut (DRAIN-25).
+    pub cuts: Instant,
+}
+
+impl Serving {
+    /// When connections passing through are cut, if the route drains.
+    pub fn cuts(self) -> Option<Instant> {
+        match self {
+            Self::Live => None,
+            Self::Draining(drain) => Some(drain.cuts),
+        }
+    }
+}
+
+/// A workload behind a route.
+#[derive(Debug, Clone)]
+pub struct Workload {
+    /// Its ManagedWorkload.
+    pub key: WorkloadKey,
+    /// The ManagedWorkload's uid.
+    pub uid: Arc<str>,
+    /// Who wakes it.
+    pub mode: WakeMode,
+    /// How long its callers are held at most (HOLD-26).
+    pub max_wait: Duration,
+    /// Where it stands.
+    pub state: State,
+    /// The newest request that a doorman stamped, where it can be read.
+    pub last_request: Option<LastRequest>,
+    /// Whether its Deployment or StatefulSet is gone (T-110).
+    pub target_gone: bool,
+    /// What the doorman's pending wake of it is kept in.
+    pub slot: Arc<Slot>,
+}
+
+/// Where a workload stands, as far as the doorman cares.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum State {
+    /// Running: nothing to wake (T-124).
+    Awake,
+    /// Resuming: somebody woke it, and no pod is Ready yet.
+    Waking,
+    /// Pausing: its pods still run, and a request calls the pause off.
+    Pausing(Pause),
+    /// Paused.
+    Asleep(Pause),
+}
+
+/// A pause, named by when it began (OBS-15).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Pause {
+    /// `status.pause.startedAt`.
+    pub started_at: Timestamp,
+}
+
+impl State {
+    /// From the status. A phase without its pause can't be stamped against, so
+    /// it counts from the beginning of time: any stamp is newer.
+    pub fn new(phase: Option<Phase>, started_at: Option<Timestamp>) -> Self {
+        let pause = Pause {
+            started_at: started_at.unwrap_or(Timestamp::UNIX_EPOCH),
+        };
+        match phase {
+            Some(Phase::Pausing) => Self::Pausing(pause),
+            Some(Phase::Paused) => Self::Asleep(pause),
+            Some(Phase::Resuming) => Self::Waking,
+            Some(Phase::Running) | None => Self::Awake,
+        }
+    }
+
+    /// The phase it stands for.
+    pub fn phase(self) -> Phase {
+        match self {
+            Self::Awake => Phase::Running,
+            Self::Waking => Phase::Resuming,
+            Self::Pausing(_) => Phase::Pausing,
+            Self::Asleep(_) => Phase::Paused,
+        }
+    }
+
+    /// The pause under way.
+    pub fn pause(self) -> Option<Pause> {
+        match self {
+            Self::Pausing(pause) | Self::Asleep(pause) => Some(pause),
+            Self::Awake | Self::Waking => None,
+        }
+    }
+}
+
+impl Workload {
+    /// What the gate wants to know of it.
+    fn sleeper(&self) -> Sleeper {
+        Sleeper {
+            mode: self.mode,
+            phase: self.state.phase(),
+        }
+    }
+}
+
+impl Route {
+    /// The workloads that a request on this route wakes: those in Request whose
+    /// pause is on (T-75). None while the route drains (DRAIN-19).
+    pub fn wakes(&self) -> impl Iterator<Item = &Arc<Workload>> {
+        let live = self.serving == Serving::Live;
+        let workloads = self.workloads.iter();
+        workloads.filter(move |one| live && one.sleeper().is_woken_by_requests())
+    }
+
+    /// Where the route stands for a caller that no pod can be found for.
+    pub fn standing(&self) -> Standing {
+        let route = match self.serving {
+            Serving::Live => verdict::Route::Serving,
+            Serving::Draining(_) => verdict::Route::Draining,
+        };
+        let sleepers: Vec<Sleeper> = self.workloads.iter().map(|one| one.sleeper()).collect();
+        Standing::of(route, Pods::NoneReady, &sleepers)
+    }
+
+    /// How long callers are held: the longest of the workloads behind the route.
+    pub fn max_wait(&self) -> Duration {
+        self.workloads
+            .iter()
+            .map(|workload| workload.max_wait)
+            .max()
+            .unwrap_or(DEFAULT_MAX_WAIT)
+    }
+
+    /// Whether any of its workloads is pausing, so that a request that is passed
+    /// on must be looked at (T-02).
+    pub fn is_pausing(&self) -> bool {
+        self.wakes()
+            .any(|workload| matches!(workload.state, State::Pausing(_)))
+    }
+}
+
+/// How long callers of a route are held once its ManagedWorkloads are gone
+/// (HOLD-26's default).
+const DEFAULT_MAX_WAIT: Duration = Duration::from_mins(2);

@@ -1,0 +1,27 @@
+//! Keeping a connection to the API server open.
+//!
+//! Owns a small request now and then. Without it the first stamp after a quiet
+//! while would wait for a new connection and its TLS handshake, since clients
+//! and servers close connections that were idle for 90 s.
+
+use std::convert::Infallible;
+use std::time::Duration;
+
+use kube::Client;
+use tokio::time::{MissedTickBehavior, interval};
+
+/// Half of what closes an idle connection.
+const EVERY: Duration = Duration::from_secs(45);
+
+/// Asks for the server's version now and then, for ever. What it says doesn't
+/// matter.
+pub async fn keep_warm(client: Client) -> Result<Infallible, Infallible> {
+    let mut turns = interval(EVERY);
+    turns.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    loop {
+        turns.tick().await;
+        if let Err(error) = client.apiserver_version().await {
+            tracing::debug!(%error, "the API server can't be reached");
+        }
+    }
+}
