@@ -19,8 +19,22 @@
     )
 )]
 
+mod checks;
+mod clock;
+mod draft;
+pub mod lease;
+mod lifecycle;
+pub mod optin;
+mod owners;
 pub mod plan;
 pub mod ports;
+mod render;
+mod routing;
+mod settle;
+#[cfg(test)]
+mod sim;
+pub mod slices;
+pub mod timing;
 pub mod world;
 
 pub use plan::{Plan, Report, Write};
@@ -28,6 +42,8 @@ pub use ports::Ports;
 pub use world::{Seen, World};
 
 use jiff::Timestamp;
+use napwake_api::stamp;
+use settle::Fate;
 
 /// What should be done next for one ManagedWorkload.
 ///
@@ -39,6 +55,18 @@ use jiff::Timestamp;
 /// Times are compared with `now` only; its precision is cut to microseconds
 /// in all that is written.
 pub fn decide(world: &World, ports: &mut Ports, now: Timestamp) -> Plan {
-    let _ = (world, ports);
-    Plan::nothing(now)
+    let now = stamp::to_micros(now);
+    let seen = &world.workload.status;
+    ports.recall(&world.workload.key, seen);
+    let plan = match settle::settle(world, now) {
+        Ok(s) if s.fate == Fate::Gone => Plan::nothing(now),
+        Ok(s) => lifecycle::step(&s, ports).into_plan(&s),
+        Err(why) => Plan::waiting(why, now),
+    };
+    let planned = plan.writes.iter().find_map(|write| match write {
+        Write::WriteStatus { status, .. } => Some(status.as_ref()),
+        _ => None,
+    });
+    ports.reserve_planned(&world.workload.key, planned);
+    plan
 }

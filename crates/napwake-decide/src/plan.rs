@@ -10,7 +10,10 @@ use napwake_api::{
     workload::Phase,
 };
 
-use crate::world::{Listener, SliceSpec, TargetId};
+use crate::{
+    timing::{self, after},
+    world::{Listener, SliceSpec, TargetId},
+};
 
 /// What to write next for one ManagedWorkload.
 #[derive(Clone, Debug, PartialEq)]
@@ -44,6 +47,19 @@ impl Plan {
         }
     }
 
+    /// A plan that writes nothing and looks again soon, for something that
+    /// can't be told.
+    pub(crate) fn waiting(why: String, now: Timestamp) -> Self {
+        let until = Some(after(now, timing::LOOK_AGAIN));
+        let mut plan = Self::nothing(now);
+        plan.again = until;
+        plan.report.waits.push(Wait {
+            cause: WaitCause::Unknown(why),
+            until,
+        });
+        plan
+    }
+
     /// Whether nothing is to be written.
     pub fn is_empty(&self) -> bool {
         self.writes.is_empty()
@@ -55,8 +71,9 @@ impl Plan {
 pub enum Write {
     /// Sets the target's replicas through its scale subresource.
     ///
-    /// Precondition: the uid is `target.uid` and the replicas are `from` (a
-    /// JSON patch with `test` operations on the scale holds both).
+    /// Precondition: the uid is `target.uid`, the replicas are `from`, and the
+    /// resourceVersion is `unchanged_since`, where given (a JSON patch with
+    /// `test` operations on the scale holds all three).
     ScaleTarget {
         /// The workload.
         target: TargetId,
@@ -64,15 +81,23 @@ pub enum Write {
         from: i32,
         /// The replicas it should have.
         to: i32,
+        /// For a scale-down, the target's resourceVersion as seen, or as the
+        /// [`Write::MarkTarget`] before it in this plan returned it. So a plan
+        /// that was overtaken stops nobody's pods. A wake has none: it never
+        /// fails for a change that doesn't concern it.
+        unchanged_since: Option<String>,
     },
     /// Sets or takes off the target's annotation `napwake.dev/paused-replicas`.
     ///
-    /// Precondition: the uid is `target.uid`.
+    /// Precondition: the uid is `target.uid`, and the resourceVersion is
+    /// `unchanged_since`, where given.
     MarkTarget {
         /// The workload.
         target: TargetId,
         /// How many replicas it had, at least 1; none takes the mark off.
         paused_replicas: Option<i32>,
+        /// The target's resourceVersion as seen, before a scale-down.
+        unchanged_since: Option<String>,
     },
     /// Makes or rewrites one EndpointSlice.
     ApplySlice {
@@ -90,9 +115,12 @@ pub enum Write {
         /// Its uid.
         uid: String,
     },
-    /// Connects to each listener, all at once and for about a second at most,
-    /// closes at once, and decides again with the results in
-    /// [`crate::world::World::checks`] (ROUTE-79).
+    /// Begins to connect to each listener, for about a second at most, and
+    /// closes at once (ROUTE-79).
+    ///
+    /// Not waited for, since a wake must not wait behind it. A listener that is
+    /// being checked already isn't checked twice. The results go to
+    /// [`crate::world::World::checks`] and lead to another decision.
     CheckListeners(Vec<Listener>),
     /// Replaces the status.
     ///

@@ -5,7 +5,15 @@
 //! truth stays in the statuses: what is only in the ledger is reserved for a
 //! plan that may not have been carried out.
 
-use napwake_api::ManagedWorkloadStatus;
+use std::collections::{BTreeMap, BTreeSet};
+
+use jiff::Timestamp;
+use napwake_api::{
+    ManagedWorkloadStatus,
+    names::DOORMAN_PORTS,
+    workload::{RoutePort, RouteState},
+};
+use sha2::{Digest, Sha256};
 
 use crate::world::WorkloadKey;
 
@@ -28,26 +36,380 @@ impl Default for Caps {
     }
 }
 
+/// A port of a Service, within the owner's namespace.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(crate) struct Claim {
+    pub(crate) service: String,
+    pub(crate) port: RoutePort,
+}
+
+/// The doorman port that serves a [`Claim`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Taken {
+    pub(crate) port: u16,
+    /// The workload that took it, where it's another one (T-76).
+    pub(crate) by: Option<String>,
+}
+
+/// Why the claims of a workload can't all be served: then none is (T-118).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Shortage {
+    /// All doorman ports are in use (ROUTE-65).
+    NoFreePort,
+    /// The workload would hold so many ports, over its cap (ROUTE-67).
+    Workload { ports: usize, cap: usize },
+    /// The namespace would hold so many ports, over its cap (ROUTE-68).
+    Namespace { ports: usize, cap: usize },
+}
+
+/// What an owner has a port for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Use {
+    /// A route that stands or is being opened.
+    Live { claim: Claim, by: Option<String> },
+    /// A route that leaves.
+    Draining { claim: Claim },
+    /// Nothing any more, until then.
+    Resting { until: Timestamp },
+}
+
+/// One owner's use of one port.
+#[derive(Clone, Debug)]
+struct Entry {
+    what: Use,
+    /// Whether a status that was seen records it.
+    recorded: bool,
+}
+
 /// Who holds which doorman port.
 #[derive(Clone, Debug, Default)]
 pub struct Ports {
     caps: Caps,
+    owners: BTreeMap<WorkloadKey, BTreeMap<u16, Entry>>,
+    /// When each port that was ever used is or was free again, as far as this
+    /// process knows: the one unused longest is taken first.
+    used: BTreeMap<u16, Timestamp>,
 }
 
 impl Ports {
     /// An empty ledger.
     pub fn new(caps: Caps) -> Self {
-        Self { caps }
+        Self {
+            caps,
+            ..Self::default()
+        }
     }
 
     /// Takes in what `status` records for `owner`: to be called with every
     /// status when a leader starts (DRAIN-23), and with each one seen later.
+    ///
+    /// What a plan has reserved since stays reserved. A status that was just
+    /// written is to be shown too, before anything else is decided.
     pub fn observe(&mut self, owner: &WorkloadKey, status: &ManagedWorkloadStatus) {
-        let _ = (owner, status, self.caps);
+        let mut entries = recorded(status);
+        let known = self.owners.remove(owner).unwrap_or_default();
+        for (port, entry) in known {
+            if !entry.recorded {
+                entries.entry(port).or_insert(entry);
+            }
+        }
+        self.put(owner, entries);
     }
 
     /// Forgets a ManagedWorkload that is gone.
     pub fn forget(&mut self, owner: &WorkloadKey) {
-        let _ = owner;
+        self.owners.remove(owner);
+    }
+
+    /// How many ports are held or rest at `now`, for metrics.
+    pub fn in_use(&self, now: Timestamp) -> usize {
+        self.busy(None, now).len()
+    }
+
+    /// Finds a doorman port for each claim of `owner`, all or none (T-118).
+    ///
+    /// A claim keeps the port it has, gets back the one that drains (T-78),
+    /// joins the one that another workload took for it (T-76), or takes a port
+    /// of the owner's own rest, or a free one: one that was never used, or
+    /// else the one unused longest.
+    pub(crate) fn assign(
+        &mut self,
+        owner: &WorkloadKey,
+        claims: &BTreeSet<Claim>,
+        now: Timestamp,
+    ) -> Result<BTreeMap<Claim, Taken>, Shortage> {
+        let mut assigned = BTreeMap::new();
+        let mut new = Vec::new();
+        for claim in claims {
+            match self.held(owner, claim) {
+                Some(taken) => {
+                    assigned.insert(claim.clone(), taken);
+                }
+                None => new.push(claim.clone()),
+            }
+        }
+        let own = assigned.values().filter(|taken| taken.by.is_none()).count() + new.len();
+        self.check_caps(owner, own)?;
+        if new.is_empty() {
+            self.reserve(owner, &assigned);
+            return Ok(assigned);
+        }
+        let mut busy = self.busy(Some(owner), now);
+        busy.extend(assigned.values().map(|taken| taken.port));
+        let mut own_rest = self.own_rest(owner, &busy);
+        for claim in new {
+            let port = own_rest
+                .pop_first()
+                .or_else(|| self.free(owner, &claim, &busy))
+                .ok_or(Shortage::NoFreePort)?;
+            busy.insert(port);
+            assigned.insert(claim, Taken { port, by: None });
+        }
+        self.reserve(owner, &assigned);
+        Ok(assigned)
+    }
+
+    /// Takes in what the status that's decided on records, beside what is known
+    /// already: it may be older than what was last observed.
+    pub(crate) fn recall(&mut self, owner: &WorkloadKey, seen: &ManagedWorkloadStatus) {
+        let mut entries = self.owners.remove(owner).unwrap_or_default();
+        for (port, entry) in recorded(seen) {
+            if entries.get(&port).is_none_or(|known| known.recorded) {
+                entries.insert(port, entry);
+            }
+        }
+        self.put(owner, entries);
+    }
+
+    /// Reserves what a plan is about to record, and gives up what earlier ones
+    /// had reserved and none recorded.
+    pub(crate) fn reserve_planned(
+        &mut self,
+        owner: &WorkloadKey,
+        planned: Option<&ManagedWorkloadStatus>,
+    ) {
+        let mut entries = self.owners.remove(owner).unwrap_or_default();
+        entries.retain(|_, entry| entry.recorded);
+        for (port, mut entry) in planned.map(recorded).unwrap_or_default() {
+            entry.recorded = entries.contains_key(&port);
+            entries.insert(port, entry);
+        }
+        self.put(owner, entries);
+    }
+
+    fn put(&mut self, owner: &WorkloadKey, entries: BTreeMap<u16, Entry>) {
+        for (port, entry) in &entries {
+            if let Use::Resting { until } = entry.what {
+                self.used.insert(*port, until);
+            }
+        }
+        if entries.is_empty() {
+            self.owners.remove(owner);
+        } else {
+            self.owners.insert(owner.clone(), entries);
+        }
+    }
+
+    fn reserve(&mut self, owner: &WorkloadKey, assigned: &BTreeMap<Claim, Taken>) {
+        let entries = self.owners.entry(owner.clone()).or_default();
+        for (claim, taken) in assigned {
+            let recorded = entries.get(&taken.port).is_some_and(|entry| entry.recorded);
+            let what = Use::Live {
+                claim: claim.clone(),
+                by: taken.by.clone(),
+            };
+            entries.insert(taken.port, Entry { what, recorded });
+        }
+    }
+
+    /// The port that already serves the claim: the owner's own, or that of
+    /// another workload behind the same Service.
+    fn held(&self, owner: &WorkloadKey, claim: &Claim) -> Option<Taken> {
+        let own =
+            self.owners
+                .get(owner)
+                .into_iter()
+                .flatten()
+                .find_map(|(port, entry)| match &entry.what {
+                    Use::Live { claim: held, by } if held == claim => Some((*port, by.clone())),
+                    Use::Draining { claim: held } if held == claim => Some((*port, None)),
+                    _ => None,
+                });
+        let shared = self.taker(owner, claim);
+        match (own, shared) {
+            (Some((port, Some(_))), Some((by, shared))) if port == shared => Some(Taken {
+                port,
+                by: Some(by.to_owned()),
+            }),
+            // Who took it has left: the record moves here (T-76).
+            (Some((port, _)), _) => Some(Taken { port, by: None }),
+            (None, Some((by, port))) => Some(Taken {
+                port,
+                by: Some(by.to_owned()),
+            }),
+            (None, None) => None,
+        }
+    }
+
+    /// Another workload of the namespace that took a port for the claim.
+    fn taker(&self, owner: &WorkloadKey, claim: &Claim) -> Option<(&str, u16)> {
+        self.owners
+            .iter()
+            .filter(|(other, _)| other.namespace == owner.namespace && *other != owner)
+            .find_map(|(other, entries)| {
+                entries.iter().find_map(|(port, entry)| match &entry.what {
+                    Use::Live { claim: held, by } if held == claim && by.is_none() => {
+                        Some((other.name.as_str(), *port))
+                    }
+                    _ => None,
+                })
+            })
+    }
+
+    fn check_caps(&self, owner: &WorkloadKey, own: usize) -> Result<(), Shortage> {
+        if own > self.caps.per_workload {
+            return Err(Shortage::Workload {
+                ports: own,
+                cap: self.caps.per_workload,
+            });
+        }
+        let others: usize = self
+            .owners
+            .iter()
+            .filter(|(other, _)| other.namespace == owner.namespace && *other != owner)
+            .map(|(_, entries)| entries.values().filter(|entry| entry.is_counted()).count())
+            .sum();
+        if own > 0 && others + own > self.caps.per_namespace {
+            return Err(Shortage::Namespace {
+                ports: others + own,
+                cap: self.caps.per_namespace,
+            });
+        }
+        Ok(())
+    }
+
+    /// The ports that are held or rest, but for those of `but`.
+    fn busy(&self, but: Option<&WorkloadKey>, now: Timestamp) -> BTreeSet<u16> {
+        self.owners
+            .iter()
+            .filter(|(owner, _)| Some(*owner) != but)
+            .flat_map(|(_, entries)| entries)
+            .filter(|(_, entry)| entry.is_busy(now))
+            .map(|(port, _)| *port)
+            .collect()
+    }
+
+    /// The owner's own ports that it may take again: resting ones, and
+    /// reserved or draining ones that no claim of it asks for.
+    fn own_rest(&self, owner: &WorkloadKey, busy: &BTreeSet<u16>) -> BTreeSet<u16> {
+        self.owners
+            .get(owner)
+            .into_iter()
+            .flatten()
+            .filter(|(port, entry)| {
+                matches!(entry.what, Use::Resting { .. }) && !busy.contains(port)
+            })
+            .map(|(port, _)| *port)
+            .collect()
+    }
+
+    /// A port that nobody uses. The search begins at a place that the claim's
+    /// name gives, so that a workload tends to get its port again and others
+    /// tend not to, also after a change of leader.
+    fn free(&self, owner: &WorkloadKey, claim: &Claim, busy: &BTreeSet<u16>) -> Option<u16> {
+        let own: BTreeSet<u16> = self
+            .owners
+            .get(owner)
+            .map(|entries| entries.keys().copied().collect())
+            .unwrap_or_default();
+        let is_free = |port: &u16| !busy.contains(port) && !own.contains(port);
+        let start = first_choice(owner, claim);
+        let never_used = (start..=*DOORMAN_PORTS.end())
+            .chain(*DOORMAN_PORTS.start()..start)
+            .find(|port| is_free(port) && !self.used.contains_key(port));
+        never_used.or_else(|| {
+            self.used
+                .iter()
+                .filter(|(port, _)| is_free(port))
+                .min_by_key(|(port, until)| (**until, **port))
+                .map(|(port, _)| *port)
+        })
     }
 }
+
+impl Entry {
+    /// Whether nobody else may have the port.
+    fn is_busy(&self, now: Timestamp) -> bool {
+        match self.what {
+            Use::Live { .. } | Use::Draining { .. } => true,
+            Use::Resting { until } => until > now,
+        }
+    }
+
+    /// Whether the port counts against the caps: resting ones don't (T-119),
+    /// and shared ones count where they were taken (T-76).
+    fn is_counted(&self) -> bool {
+        match &self.what {
+            Use::Live { by, .. } => by.is_none(),
+            Use::Draining { .. } => true,
+            Use::Resting { .. } => false,
+        }
+    }
+}
+
+/// What a status records.
+fn recorded(status: &ManagedWorkloadStatus) -> BTreeMap<u16, Entry> {
+    let Some(doorman) = &status.doorman else {
+        return BTreeMap::new();
+    };
+    let entry = |what| Entry {
+        what,
+        recorded: true,
+    };
+    let resting = doorman.resting.iter().map(|resting| {
+        let until = resting.until.0;
+        (resting.port, entry(Use::Resting { until }))
+    });
+    let routes = doorman.routes.iter().map(|route| {
+        let claim = Claim {
+            service: route.service.clone(),
+            port: route.port.clone(),
+        };
+        let what = match route.state {
+            RouteState::Opening | RouteState::Routed => Use::Live {
+                claim,
+                by: route.taken_by.clone(),
+            },
+            RouteState::Draining => Use::Draining { claim },
+        };
+        (route.doorman_port, entry(what))
+    });
+    resting.chain(routes).collect()
+}
+
+/// Where the search for a free port begins.
+fn first_choice(owner: &WorkloadKey, claim: &Claim) -> u16 {
+    let mut hash = Sha256::new();
+    for part in [
+        &owner.namespace,
+        &owner.name,
+        &claim.service,
+        &claim.port.name,
+    ] {
+        hash.update(part.as_bytes());
+        hash.update([0]);
+    }
+    hash.update(claim.port.number.to_be_bytes());
+    let number = hash
+        .finalize()
+        .iter()
+        .take(4)
+        .fold(0u32, |number, byte| number << 8 | u32::from(*byte));
+    let count = u32::from(DOORMAN_PORTS.end() - DOORMAN_PORTS.start()) + 1;
+    let offset = u16::try_from(number % count).unwrap_or(0);
+    DOORMAN_PORTS.start() + offset
+}
+
+#[cfg(test)]
+#[path = "ports_tests.rs"]
+mod tests;

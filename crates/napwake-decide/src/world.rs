@@ -8,8 +8,8 @@
 //! Two promises of the observer that `decide` builds on:
 //!
 //! - **Own writes are seen.** Each part is at least as new as this process's
-//!   own last successful write to it; until its watch has caught up, the part
-//!   is `Unknown`.
+//!   own last successful write to it: as the write's answer gave it, or as the
+//!   watch has since; where neither is to be had, the part is `Unknown`.
 //! - **Annotations are current.** The ManagedWorkload is the newest that the
 //!   watch has delivered, so that a stamp leads to a wake without a read.
 

@@ -1,0 +1,225 @@
+//! A plan in the making: the next status and the writes around it, and how
+//! they are put in order. Decides nothing about the workload.
+
+use jiff::Timestamp;
+use napwake_api::{
+    ManagedWorkloadStatus, names,
+    workload::{MicroTime, Phase},
+};
+
+use crate::{
+    owners::{self, Mark, Standing},
+    plan::{Event, EventType, Finding, Plan, Report, Wait, WaitCause, Write},
+    render,
+    settle::{Fate, Settled},
+    timing::{self, after},
+    world::{Listener, Target},
+};
+
+/// A plan in the making.
+#[derive(Debug)]
+pub(crate) struct Draft {
+    pub(crate) status: ManagedWorkloadStatus,
+    /// The scale-up of a wake: always the first write.
+    wake: Option<Write>,
+    /// The mark put on the target or taken off, once the status is written.
+    mark: Option<Write>,
+    /// The scale-down of a pause, after all of that.
+    stop: Option<Write>,
+    pub(crate) slices: Vec<Write>,
+    pub(crate) checks: Vec<Listener>,
+    events: Vec<Event>,
+    again: Option<Timestamp>,
+    waits: Vec<Wait>,
+    pub(crate) wake_on_request: Option<Finding<napwake_api::condition::RouteReason>>,
+}
+
+impl Draft {
+    pub(crate) fn new(status: &ManagedWorkloadStatus) -> Self {
+        Self {
+            status: status.clone(),
+            wake: None,
+            mark: None,
+            stop: None,
+            slices: Vec::new(),
+            checks: Vec::new(),
+            events: Vec::new(),
+            again: None,
+            waits: Vec::new(),
+            wake_on_request: None,
+        }
+    }
+
+    /// Asks to be asked again at that time.
+    pub(crate) fn again(&mut self, at: Timestamp) {
+        self.again = Some(self.again.map_or(at, |known| known.min(at)));
+    }
+
+    /// Notes what is waited for, and asks again when that ends.
+    pub(crate) fn wait(&mut self, cause: WaitCause, until: Option<Timestamp>) {
+        if let Some(until) = until {
+            self.again(until);
+        }
+        self.waits.push(Wait { cause, until });
+    }
+
+    /// Notes what can't be told, and asks again soon.
+    pub(crate) fn unknown(&mut self, why: String, now: Timestamp) {
+        self.wait(
+            WaitCause::Unknown(why),
+            Some(after(now, timing::LOOK_AGAIN)),
+        );
+    }
+
+    pub(crate) fn event(&mut self, reason: &'static str, note: impl Into<String>) {
+        self.events.push(Event {
+            type_: EventType::Normal,
+            reason,
+            note: note.into(),
+        });
+    }
+
+    pub(crate) fn warning(&mut self, reason: &'static str, note: impl Into<String>) {
+        self.events.push(Event {
+            type_: EventType::Warning,
+            reason,
+            note: note.into(),
+        });
+    }
+
+    /// Gives the target its replicas back.
+    pub(crate) fn scale_up(&mut self, target: &Target, to: i32) {
+        self.wake = Some(Write::ScaleTarget {
+            target: target.id.clone(),
+            from: target.replicas,
+            to,
+            unchanged_since: None,
+        });
+    }
+
+    /// Stops the pods: the replicas are saved on the target first.
+    pub(crate) fn scale_down(&mut self, target: &Target) {
+        let unchanged_since = Some(target.resource_version.clone());
+        self.mark_unless(target, Some(target.replicas), unchanged_since.clone());
+        self.stop = Some(Write::ScaleTarget {
+            target: target.id.clone(),
+            from: target.replicas,
+            to: 0,
+            unchanged_since,
+        });
+    }
+
+    /// Puts the mark on the target, or takes it off, unless it's so already.
+    pub(crate) fn mark(&mut self, target: &Target, replicas: Option<i32>) {
+        self.mark_unless(target, replicas, None);
+    }
+
+    fn mark_unless(
+        &mut self,
+        target: &Target,
+        replicas: Option<i32>,
+        unchanged_since: Option<String>,
+    ) {
+        let is_so = match (owners::mark(target), replicas) {
+            (Mark::None, None) => true,
+            (Mark::Replicas(marked), Some(wanted)) => marked == wanted,
+            _ => false,
+        };
+        if !is_so {
+            self.mark = Some(Write::MarkTarget {
+                target: target.id.clone(),
+                paused_replicas: replicas,
+                unchanged_since,
+            });
+        }
+    }
+
+    /// Records the target as it is, where that says something new.
+    pub(crate) fn record(&mut self, target: &Target) {
+        let new = owners::record(target);
+        let is_known = self.status.target.as_ref().is_some_and(|known| {
+            (&known.uid, &known.template, known.replicas) == (&new.uid, &new.template, new.replicas)
+        });
+        if !is_known {
+            self.status.target = Some(new);
+        }
+    }
+
+    /// Puts the writes in order.
+    pub(crate) fn into_plan(mut self, s: &Settled) -> Plan {
+        let report = self.report(s);
+        let generation = s.workload().generation;
+        render::conditions(&mut self.status, &report, generation, s.now);
+        self.status.observed_generation = Some(generation);
+        for (reason, note) in render::warnings(s, &self.status) {
+            self.warning(reason, note);
+        }
+        let again = self.again;
+        Plan {
+            writes: self.writes(s),
+            again,
+            report,
+        }
+    }
+
+    fn report(&self, s: &Settled) -> Report {
+        Report {
+            at: s.now,
+            phase: self.status.phase,
+            ready: Some(render::ready(s)),
+            target: Some(render::target(s)),
+            wake_on_request: self.wake_on_request.clone(),
+            waits: self.waits.clone(),
+        }
+    }
+
+    fn writes(self, s: &Settled) -> Vec<Write> {
+        let resource_version = s.workload().resource_version.clone();
+        let has_finalizer = s.workload().finalizers.contains(names::FINALIZER);
+        let needs_finalizer = self.needs_finalizer(s);
+        if needs_finalizer && !has_finalizer && s.fate == Fate::Stays && self.wake.is_none() {
+            // Nothing is begun that a deletion could cut short (T-86).
+            return vec![Write::AddFinalizer { resource_version }];
+        }
+        let mut writes: Vec<Write> = self.wake.into_iter().collect();
+        let is_new = self.status != *s.status();
+        if is_new {
+            writes.push(Write::WriteStatus {
+                resource_version: resource_version.clone(),
+                status: Box::new(self.status),
+            });
+        }
+        writes.extend(self.slices);
+        writes.extend(self.mark);
+        writes.extend(self.stop);
+        if !self.checks.is_empty() {
+            writes.push(Write::CheckListeners(self.checks));
+        }
+        if is_new {
+            writes.extend(self.events.into_iter().map(Write::Event));
+        }
+        if writes.is_empty() && has_finalizer && !needs_finalizer {
+            writes.push(Write::RemoveFinalizer { resource_version });
+        }
+        writes
+    }
+
+    /// Whether the ManagedWorkload may not go yet: its workload is asleep or
+    /// about to be, or it has routes or resting ports (T-86, DRAIN-24).
+    fn needs_finalizer(&self, s: &Settled) -> bool {
+        let is_pausing = matches!(self.status.phase, Some(Phase::Pausing | Phase::Paused));
+        let has_ports = self
+            .status
+            .doorman
+            .as_ref()
+            .is_some_and(|doorman| !doorman.routes.is_empty() || !doorman.resting.is_empty());
+        let is_anothers = matches!(s.standing, Standing::AlreadyManaged(_));
+        let is_asleep = s.fate != Fate::Lost && !is_anothers && s.is_asleep();
+        is_pausing || has_ports || is_asleep
+    }
+}
+
+/// A time as the status holds it.
+pub(crate) const fn micro(at: Timestamp) -> MicroTime {
+    MicroTime(at)
+}

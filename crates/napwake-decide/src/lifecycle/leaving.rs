@@ -1,0 +1,65 @@
+//! A ManagedWorkload that is being deleted: its workload is woken first, its
+//! routes drain, its ports rest (T-86, T-130).
+
+use napwake_api::workload::{ActivitySource, Phase};
+
+use super::{become_resuming, become_running};
+use crate::{draft::Draft, owners, plan::WaitCause, settle::Settled, timing::after, world::Target};
+
+/// Wakes the workload if Napwake has paused it, and waits for a Ready pod for
+/// as long as a caller could have been held.
+pub(super) fn wake_first(s: &Settled, target: &Target, draft: &mut Draft) {
+    if s.is_asleep() {
+        let mut record = owners::record(target);
+        record.replicas = s.replicas_before();
+        draft.scale_up(target, record.replicas);
+        draft.status.target = Some(record);
+        become_resuming(s.now, ActivitySource::Command, draft);
+        return;
+    }
+    draft.mark(target, None);
+    draft.record(target);
+    match s.phase() {
+        _ if target.replicas == 0 || s.is_ready() => leave(s, target, draft),
+        Some(Phase::Pausing | Phase::Paused) => {
+            become_resuming(s.now, ActivitySource::Command, draft);
+        }
+        Some(Phase::Resuming) => await_ready(s, target, draft),
+        Some(Phase::Running) | None => leave(s, target, draft),
+    }
+}
+
+/// The finalizer doesn't outlast a broken workload by more than `maxWait`: by
+/// then every caller that was held has been let go of.
+fn await_ready(s: &Settled, target: &Target, draft: &mut Draft) {
+    let started = draft
+        .status
+        .resume
+        .as_ref()
+        .map(|resume| resume.started_at.0);
+    let until = after(
+        started.unwrap_or(s.now),
+        s.workload().spec.wake.max_wait.0.signed(),
+    );
+    if s.now < until {
+        draft.wait(WaitCause::ReadyPod, Some(until));
+    } else {
+        leave(s, target, draft);
+    }
+}
+
+fn leave(s: &Settled, target: &Target, draft: &mut Draft) {
+    if draft.status.phase != Some(Phase::Running) {
+        become_running(s, target, draft);
+    }
+}
+
+/// Nothing can be woken any more: the routes go at once.
+pub(super) fn lost(s: &Settled, draft: &mut Draft) {
+    draft.status.phase = Some(Phase::Running);
+    draft.status.pause = None;
+    draft.status.resume = None;
+    if s.target.is_none() {
+        draft.status.target = None;
+    }
+}

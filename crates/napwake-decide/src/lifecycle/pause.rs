@@ -1,0 +1,109 @@
+//! The course of a pause from its start to the scale-down: route, look out, stop.
+
+use napwake_api::{
+    names::event,
+    workload::{PauseStatus, Phase, RouteState},
+};
+
+use crate::{
+    draft::{Draft, micro},
+    owners,
+    plan::WaitCause,
+    render,
+    routing::Outcome,
+    settle::Settled,
+    timing::{self, after},
+    world::{Readiness, Target},
+};
+
+/// Brings a pause that is under way one step on.
+///
+/// Never scales down while anything it goes by is unknown.
+pub(super) fn go_on(s: &Settled, target: &Target, outcome: Outcome, draft: &mut Draft) {
+    let Some(pause) = draft.status.pause.clone() else {
+        return;
+    };
+    if draft.status.phase != Some(Phase::Pausing) || target.replicas == 0 {
+        return;
+    }
+    match outcome {
+        Outcome::Unknown => return,
+        Outcome::Working if s.now < routing_bound(&pause) => {
+            draft.wait(WaitCause::Routing, Some(routing_bound(&pause)));
+            return;
+        }
+        Outcome::Working | Outcome::Settled => {}
+    }
+    let routed_at = pause
+        .routed_at
+        .clone()
+        .or_else(|| stands(draft).then(|| micro(s.now)));
+    let pause = PauseStatus { routed_at, ..pause };
+    draft.status.pause = Some(pause.clone());
+    let until = lookout_end(s, &pause);
+    match until {
+        Some(until) if s.now < until => draft.wait(WaitCause::Lookout, Some(until)),
+        _ => stop(s, target, pause, draft),
+    }
+}
+
+/// Notes when a pause whose pods are stopped already is routed at last, and
+/// says once each pause if nothing tells when a pod can serve (ROUTE-20).
+pub(super) fn note_route(s: &Settled, draft: &mut Draft) {
+    let stands = stands(draft);
+    let Some(pause) = &mut draft.status.pause else {
+        return;
+    };
+    if pause.routed_at.is_none() && pause.scaled_at.is_some() && stands {
+        pause.routed_at = Some(micro(s.now));
+    }
+    let is_new = pause.routed_at.is_some()
+        && s.status()
+            .pause
+            .as_ref()
+            .is_none_or(|known| known.routed_at.is_none());
+    let is_unprobed = s
+        .target
+        .is_some_and(|target| target.template.readiness == Readiness::Unprobed);
+    if is_new && is_unprobed {
+        draft.warning(event::NO_READINESS_PROBE, render::PROBE_ADVICE);
+    }
+}
+
+fn routing_bound(pause: &PauseStatus) -> jiff::Timestamp {
+    after(pause.started_at.0, timing::ROUTING_BOUND)
+}
+
+/// Whether any slice points at the doorman.
+fn stands(draft: &Draft) -> bool {
+    draft.status.doorman.as_ref().is_some_and(|doorman| {
+        doorman
+            .routes
+            .iter()
+            .any(|route| route.state == RouteState::Routed)
+    })
+}
+
+/// Until when the route stands beside the pods: none where there's no route,
+/// since nobody could be seen through it.
+fn lookout_end(s: &Settled, pause: &PauseStatus) -> Option<jiff::Timestamp> {
+    let lookout = s.workload().spec.lookout.signed();
+    let span = lookout.max(timing::SLICE_SETTLES);
+    pause
+        .routed_at
+        .as_ref()
+        .map(|routed_at| after(routed_at.0, span))
+}
+
+/// Stops the pods. The status is written first: that fails if a stamp has come
+/// in the meantime, and it saves the replicas once more.
+fn stop(s: &Settled, target: &Target, pause: PauseStatus, draft: &mut Draft) {
+    let scaled_at = pause.scaled_at.clone().unwrap_or_else(|| micro(s.now));
+    draft.status.pause = Some(PauseStatus {
+        scaled_at: Some(scaled_at),
+        replicas: target.replicas,
+        ..pause
+    });
+    draft.status.target = Some(owners::record(target));
+    draft.scale_down(target);
+}

@@ -1,0 +1,250 @@
+//! Words for people: [`Report`] and its parts → conditions and event texts.
+//!
+//! The only place that has sentences. Decides nothing.
+
+use std::collections::BTreeMap;
+
+use jiff::Timestamp;
+use napwake_api::{
+    ManagedWorkloadStatus,
+    condition::{self, ConditionType, ReadyReason, RouteReason, Status, TargetReason, Wanted},
+    names::event,
+    workload::{ActivitySource, IpFamily, PauseReason},
+};
+
+use crate::{
+    owners::Standing,
+    plan::{Finding, Report},
+    ports::Shortage,
+    settle::Settled,
+};
+
+/// ROUTE-15
+pub(crate) const ROUTED: &str = "requests are held and wake the workload";
+/// ROUTE-16
+pub(crate) const ROUTED_ASK: &str = "the doorman asks a person's browser before waking the \
+    workload, and turns away other requests";
+/// ROUTE-18
+pub(crate) const UNPROBED: &str = "no container has a readiness probe and there is no readiness \
+    gate, so a request may reach the app before it can serve";
+pub(crate) const DISABLED: &str = "the doorman is turned off for the cluster";
+pub(crate) const UNAVAILABLE: &str = "no doorman pod is Ready";
+pub(crate) const NOT_LISTENING: &str = "no Ready doorman pod listens on its ports yet";
+pub(crate) const BEING_ROUTED: &str = "its Services are being routed";
+pub(crate) const NO_SERVICES: &str = "no Service selects its pods";
+pub(crate) const PAUSED: &str = "Its pods are gone";
+pub(crate) const RUNNING: &str = "It is awake: a pod of it is Ready";
+/// ROUTE-76
+const AT_LAST_PAUSE: &str = "at its last pause: ";
+/// ROUTE-19: what to do about a missing readiness probe.
+pub(crate) const PROBE_ADVICE: &str = "No container has a readiness probe and there is no \
+    readiness gate, so held requests are passed on as soon as its containers run, maybe before \
+    the app can serve. Give it a readinessProbe that passes only once it can: see \"Readiness \
+    probes\" in the documentation of wake on request";
+
+pub(crate) fn pausing(reason: PauseReason) -> &'static str {
+    match reason {
+        PauseReason::Idle => "Nobody has used it for idleAfter: it is being paused",
+        PauseReason::Requested => "A pause was asked for: it is being paused",
+        PauseReason::Recovered => {
+            "It was found at 0 replicas with Napwake's mark: its Services are routed again"
+        }
+    }
+}
+
+pub(crate) fn called_off(source: ActivitySource) -> String {
+    format!("The pause is called off: {}", cause(source))
+}
+
+pub(crate) fn resuming(source: ActivitySource) -> String {
+    format!("It is being woken: {}", cause(source))
+}
+
+fn cause(source: ActivitySource) -> &'static str {
+    match source {
+        ActivitySource::Request => "a request came",
+        ActivitySource::Annotation => "napwake.dev/activity was set",
+        ActivitySource::Command => "somebody asked for it",
+        ActivitySource::Query => "its activity query is above the threshold",
+        ActivitySource::Traffic => "its pods receive traffic",
+        ActivitySource::Rollout => "its pod template was changed",
+        ActivitySource::Scale => "its replicas were raised",
+        ActivitySource::Dependent => "a workload that depends on it woke",
+        ActivitySource::Started => "its pods are starting",
+    }
+}
+
+/// A sentence with notes behind it.
+pub(crate) fn with_notes(base: &str, notes: &[String]) -> String {
+    let mut message = base.to_owned();
+    for note in notes {
+        message.push_str("; ");
+        message.push_str(note);
+    }
+    message
+}
+
+pub(crate) fn left_out(service: &str, cause: &str) -> String {
+    format!("Service {service} isn't routed: {cause}")
+}
+
+pub(crate) fn no_family(service: &str, family: IpFamily) -> String {
+    format!("Service {service} isn't routed in {family:?}, in which no doorman pod has an address")
+}
+
+pub(crate) fn publishes_all(service: &str) -> String {
+    format!(
+        "Service {service} publishes addresses of pods that aren't Ready, so callers that don't \
+         reach the doorman may meet those"
+    )
+}
+
+/// What keeps slices from being written, Service by Service.
+pub(crate) fn problems(problems: &BTreeMap<String, String>) -> String {
+    let lines: Vec<_> = problems
+        .iter()
+        .map(|(service, cause)| left_out(service, cause))
+        .collect();
+    lines.join("; ")
+}
+
+/// Why there are too few ports.
+pub(crate) fn shortage(shortage: Shortage) -> (RouteReason, String) {
+    match shortage {
+        Shortage::NoFreePort => (
+            RouteReason::NoFreePort,
+            "every doorman port is in use".to_owned(),
+        ),
+        Shortage::Workload { ports, cap } => (
+            RouteReason::TooManyPorts,
+            format!("it would hold {ports} doorman ports, over the {cap} that a workload may"),
+        ),
+        Shortage::Namespace { ports, cap } => (
+            RouteReason::TooManyPorts,
+            format!("its namespace would hold {ports} doorman ports, over the {cap} that one may"),
+        ),
+    }
+}
+
+/// A problem of the last pause, once (ROUTE-76).
+pub(crate) fn at_last_pause(message: &str) -> String {
+    if message.starts_with(AT_LAST_PAUSE) {
+        message.to_owned()
+    } else {
+        format!("{AT_LAST_PAUSE}{message}")
+    }
+}
+
+/// Why it isn't paused (T-136).
+pub(crate) fn not_paused(standing: &Standing) -> String {
+    match standing {
+        Standing::Managed => "the workload is awake".to_owned(),
+        Standing::Missing => "the workload isn't there".to_owned(),
+        Standing::AlreadyManaged(older) => {
+            format!("the ManagedWorkload {older} manages the workload")
+        }
+        Standing::Owned(owner) => format!(
+            "the workload is owned by {} {} and left to it",
+            owner.kind, owner.name
+        ),
+        Standing::Ignored => "the workload carries napwake.dev/ignore".to_owned(),
+        Standing::Suspended => "spec.suspend leaves the workload as it is".to_owned(),
+        Standing::ScaledToZero => "somebody else scaled the workload to 0".to_owned(),
+    }
+}
+
+/// Whether Napwake manages the workload.
+pub(crate) fn ready(s: &Settled) -> Finding<ReadyReason> {
+    let (reason, message) = match &s.standing {
+        Standing::Suspended => (ReadyReason::Suspended, not_paused(&s.standing)),
+        Standing::Managed => match &s.world.never_idle {
+            Some(why) => (
+                ReadyReason::InvalidSetting,
+                format!("it isn't paused on its own: {why}"),
+            ),
+            None => (
+                ReadyReason::Managed,
+                "Napwake manages the workload".to_owned(),
+            ),
+        },
+        other => (ReadyReason::TargetUnavailable, not_paused(other)),
+    };
+    let passed_over: Vec<_> = s
+        .signals
+        .unreadable
+        .iter()
+        .map(|problem| format!("{problem} and is passed over"))
+        .collect();
+    Finding {
+        reason,
+        message: with_notes(&message, &passed_over),
+    }
+}
+
+/// Whether the target exists and may be scaled.
+pub(crate) fn target(s: &Settled) -> Finding<TargetReason> {
+    let reason = match &s.standing {
+        Standing::Managed | Standing::Suspended => TargetReason::TargetFound,
+        Standing::Missing => TargetReason::TargetNotFound,
+        Standing::AlreadyManaged(_) => TargetReason::AlreadyManaged,
+        Standing::Owned(_) => TargetReason::OwnedByController,
+        Standing::Ignored => TargetReason::Ignored,
+        Standing::ScaledToZero => TargetReason::TargetScaledToZero,
+    };
+    let target = &s.workload().spec.target_ref;
+    let message = match &s.standing {
+        Standing::Managed | Standing::Suspended => "the workload is there".to_owned(),
+        Standing::Missing => format!("there is no {} {}", target.kind.as_str(), target.name),
+        other => not_paused(other),
+    };
+    Finding { reason, message }
+}
+
+/// Puts a report into a status as conditions.
+pub(crate) fn conditions(
+    status: &mut ManagedWorkloadStatus,
+    report: &Report,
+    generation: i64,
+    now: Timestamp,
+) {
+    let is = |holds| if holds { Status::True } else { Status::False };
+    let ready = report.ready.as_ref().map(|found| Wanted {
+        type_: ConditionType::Ready,
+        status: is(found.reason == ReadyReason::Managed),
+        reason: found.reason.to_string(),
+        message: found.message.clone(),
+    });
+    let target = report.target.as_ref().map(|found| Wanted {
+        type_: ConditionType::TargetAvailable,
+        status: is(found.reason == TargetReason::TargetFound),
+        reason: found.reason.to_string(),
+        message: found.message.clone(),
+    });
+    let wake = report.wake_on_request.as_ref().map(|found| Wanted {
+        type_: ConditionType::WakeOnRequest,
+        status: is(found.reason == RouteReason::DoormanRouted),
+        reason: found.reason.to_string(),
+        message: found.message.clone(),
+    });
+    for wanted in [ready, target, wake].into_iter().flatten() {
+        condition::set(&mut status.conditions, &wanted, Some(generation), now);
+    }
+}
+
+/// Warnings that go with a change of the conditions, once each.
+pub(crate) fn warnings(s: &Settled, next: &ManagedWorkloadStatus) -> Vec<(&'static str, String)> {
+    let news = |type_| {
+        let message = |status: &ManagedWorkloadStatus| {
+            condition::get(&status.conditions, type_)
+                .map(|known| (known.reason.clone(), known.message.clone()))
+        };
+        message(next).filter(|new| message(s.status()).as_ref() != Some(new))
+    };
+    let failed = news(ConditionType::WakeOnRequest)
+        .filter(|(reason, _)| *reason == RouteReason::RoutingFailed.to_string())
+        .map(|(_, message)| (event::ROUTING_FAILED, message));
+    let unreadable = news(ConditionType::Ready)
+        .filter(|_| !s.signals.unreadable.is_empty())
+        .map(|(_, message)| (event::INVALID_SETTING, message));
+    [failed, unreadable].into_iter().flatten().collect()
+}

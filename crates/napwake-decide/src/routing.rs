@@ -1,0 +1,233 @@
+//! Per Service: routed, or the reason it isn't, and how far its route is.
+//!
+//! Works out everything afresh each time (ROUTE-40): which Services select the
+//! pods, which ports are routed, what the status should record, which slices
+//! should stand. Holds nothing up: what it says about a pause is only whether
+//! more is to be waited for.
+
+use std::collections::BTreeSet;
+
+use jiff::Timestamp;
+use napwake_api::{
+    condition::RouteReason,
+    workload::{DoormanStatus, Phase, Route, RouteState},
+};
+
+use crate::{
+    draft::Draft,
+    plan::{Finding, WaitCause, Write},
+    ports::{Claim, Ports, Shortage},
+    settle::Settled,
+    slices::{self, SlicePlan},
+    timing::{self, after},
+    world::{Doorman, DoormanPod, DoormanState, Listener, Peer, Seen, Service, Slice},
+};
+
+mod finding;
+mod records;
+mod survey;
+
+pub(crate) use survey::{Surveyed, Verdict};
+
+/// What should become of the routes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Mode {
+    /// They stand, or are to.
+    Stand,
+    /// They leave: slices go, then 30 s of drain, then a minute's rest.
+    Leave,
+    /// They go at once, without a drain (T-130).
+    Vanish,
+}
+
+/// Whether a pause has anything to wait for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Outcome {
+    /// It can't be told how the routes stand: nothing is scaled down.
+    Unknown,
+    /// Something may still come of it.
+    Working,
+    /// As good as it gets: every route stands, or can't.
+    Settled,
+}
+
+/// What is to be done about the routes.
+#[derive(Debug)]
+pub(crate) struct Routing {
+    doorman: DoormanStatus,
+    writes: Vec<Write>,
+    checks: Vec<Listener>,
+    waits: Vec<(WaitCause, Option<Timestamp>)>,
+    again: Vec<Timestamp>,
+    outcome: Outcome,
+    /// None keeps the condition as it is.
+    finding: Option<Finding<RouteReason>>,
+}
+
+/// What was observed around the routes, all of it known.
+#[derive(Clone, Debug)]
+pub(crate) struct Sight<'w> {
+    pub(crate) services: &'w [Service],
+    pub(crate) slices: &'w [Slice],
+    /// Every doorman pod; none where it's turned off.
+    pub(crate) pods: &'w [DoormanPod],
+    pub(crate) is_disabled: bool,
+    pub(crate) peers: &'w [Peer],
+}
+
+impl<'w> Sight<'w> {
+    fn of(s: &Settled<'w>) -> Result<Self, String> {
+        let world = s.world;
+        let (pods, is_disabled): (&[DoormanPod], bool) = match &world.doorman {
+            Doorman::Disabled => (&[], true),
+            Doorman::Enabled(pods) => (list(pods, "the doorman's pods")?, false),
+        };
+        Ok(Self {
+            services: list(&world.services, "the Services")?,
+            slices: list(&world.slices, "the EndpointSlices")?,
+            pods,
+            is_disabled,
+            peers: list(&world.peers, "the other ManagedWorkloads")?,
+        })
+    }
+
+    pub(crate) fn ready_pods(&self) -> impl Iterator<Item = &'w DoormanPod> {
+        self.pods
+            .iter()
+            .filter(|pod| pod.state == DoormanState::Ready)
+    }
+
+    /// Live routes of other workloads: those that pause, sleep or wake (T-76).
+    pub(crate) fn peer_routes(&self) -> impl Iterator<Item = (&'w Peer, &'w Route)> {
+        self.peers
+            .iter()
+            .filter(|peer| {
+                matches!(
+                    peer.phase,
+                    Some(Phase::Pausing | Phase::Paused | Phase::Resuming)
+                )
+            })
+            .flat_map(|peer| peer.routes.iter().map(move |route| (peer, route)))
+            .filter(|(_, route)| route.state != RouteState::Draining)
+    }
+}
+
+fn list<'w, T>(seen: &'w Seen<Vec<T>>, what: &str) -> Result<&'w [T], String> {
+    match seen {
+        Seen::Known(list) => Ok(list),
+        Seen::Absent => Ok(&[]),
+        Seen::Unknown(why) => Err(format!("{what} can't be read: {why}")),
+    }
+}
+
+/// Works out what to do about the routes.
+pub(crate) fn route(s: &Settled, ports: &mut Ports, mode: Mode) -> Routing {
+    let sight = match Sight::of(s) {
+        Ok(sight) => sight,
+        Err(why) => return Routing::unknown(s, why),
+    };
+    let surveyed = match (mode, s.target) {
+        (Mode::Stand, Some(target)) if !sight.is_disabled => {
+            survey::survey(&sight, &target.template.labels)
+        }
+        _ => Vec::new(),
+    };
+    let claims: BTreeSet<Claim> = surveyed.iter().flat_map(Surveyed::claims).collect();
+    let (assigned, shortage) = match ports.assign(&s.workload().key, &claims, s.now) {
+        Ok(assigned) => (assigned, None),
+        Err(shortage) => (std::collections::BTreeMap::new(), Some(shortage)),
+    };
+    let wanted = match shortage {
+        Some(_) => Vec::new(),
+        None => surveyed.clone(),
+    };
+    let selecting = s
+        .target
+        .map(|target| survey::selecting(&sight, &target.template.labels))
+        .unwrap_or_default();
+    let plan = slices::plan(s, &sight, &wanted, &selecting);
+    let doorman = records::next(s, &sight, mode, &wanted, &assigned, &plan);
+    let mut routing = Routing {
+        outcome: outcome(&wanted, shortage, &plan),
+        finding: finding::finding(s, &sight, mode, &surveyed, shortage, &plan, &doorman),
+        doorman,
+        writes: plan.writes,
+        checks: plan.checks,
+        waits: Vec::new(),
+        again: plan.again,
+    };
+    routing.note_waits(s, shortage);
+    routing
+}
+
+/// A pause has nothing to wait for once each slice that's wanted stands in
+/// full or was refused.
+fn outcome(wanted: &[Surveyed], shortage: Option<Shortage>, plan: &SlicePlan) -> Outcome {
+    let is_routable = wanted
+        .iter()
+        .any(|surveyed| matches!(surveyed.verdict, Verdict::Route { .. }));
+    if shortage.is_some() || !is_routable || plan.is_complete {
+        Outcome::Settled
+    } else {
+        Outcome::Working
+    }
+}
+
+impl Routing {
+    /// Leaves everything as it is.
+    fn unknown(s: &Settled, why: String) -> Self {
+        Self {
+            doorman: s.status().doorman.clone().unwrap_or_default(),
+            writes: Vec::new(),
+            checks: Vec::new(),
+            waits: vec![(
+                WaitCause::Unknown(why),
+                Some(after(s.now, timing::LOOK_AGAIN)),
+            )],
+            again: Vec::new(),
+            outcome: Outcome::Unknown,
+            finding: None,
+        }
+    }
+
+    fn note_waits(&mut self, s: &Settled, shortage: Option<Shortage>) {
+        let draining = self
+            .doorman
+            .routes
+            .iter()
+            .filter_map(|route| route.draining_until.as_ref())
+            .map(|until| until.0)
+            .min();
+        if draining.is_some() {
+            self.waits.push((WaitCause::Drain, draining));
+        }
+        let resting = self.doorman.resting.iter().map(|rest| rest.until.0).min();
+        if resting.is_some() {
+            self.waits.push((WaitCause::PortsRest, resting));
+        }
+        if shortage.is_some() {
+            self.again.push(after(s.now, timing::PORTS_AGAIN));
+        }
+    }
+
+    /// Puts it into the draft, and says how the routes stand.
+    pub(crate) fn into_draft(self, draft: &mut Draft, s: &Settled) -> Outcome {
+        let is_empty = self.doorman.routes.is_empty() && self.doorman.resting.is_empty();
+        if !is_empty || s.status().doorman.is_some() {
+            draft.status.doorman = (!is_empty).then_some(self.doorman);
+        }
+        draft.slices = self.writes;
+        draft.checks = self.checks;
+        draft.wake_on_request = self.finding;
+        for (cause, until) in self.waits {
+            draft.wait(cause, until);
+        }
+        for at in self.again {
+            draft.again(at);
+        }
+        self.outcome
+    }
+}
+
+#[cfg(test)]
+mod tests;

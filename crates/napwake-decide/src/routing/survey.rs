@@ -1,0 +1,180 @@
+//! Which Services select the pods, and which of their ports and families are
+//! routed. A Service that can't be routed has one reason and its own cause.
+
+use std::collections::BTreeSet;
+
+use napwake_api::{
+    condition::RouteReason,
+    names::setting,
+    workload::{IpFamily, RoutePort},
+};
+
+use super::Sight;
+use crate::{
+    ports::Claim,
+    world::{Map, Protocol, Service, ServiceKind, ServicePort, TrafficPolicy},
+};
+
+/// A Service that selects the pods.
+#[derive(Clone, Debug)]
+pub(crate) struct Surveyed<'w> {
+    pub(crate) service: &'w Service,
+    pub(crate) verdict: Verdict<'w>,
+}
+
+/// Whether a Service is to be routed.
+#[derive(Clone, Debug)]
+pub(crate) enum Verdict<'w> {
+    /// These ports of it, in these families.
+    Route {
+        ports: Vec<&'w ServicePort>,
+        families: Vec<IpFamily>,
+        /// Families of the Service in which no doorman pod has an address (T-67).
+        missing: Vec<IpFamily>,
+    },
+    /// It isn't.
+    Leave { reason: RouteReason, cause: String },
+}
+
+impl Surveyed<'_> {
+    /// The ports it needs a doorman port for.
+    pub(crate) fn claims(&self) -> Vec<Claim> {
+        match &self.verdict {
+            Verdict::Route { ports, .. } => {
+                ports.iter().map(|port| claim(self.service, port)).collect()
+            }
+            Verdict::Leave { .. } => Vec::new(),
+        }
+    }
+}
+
+/// The claim of one port of a Service.
+pub(crate) fn claim(service: &Service, port: &ServicePort) -> Claim {
+    Claim {
+        service: service.name.clone(),
+        port: RoutePort {
+            name: port.name.clone(),
+            number: port.number,
+        },
+    }
+}
+
+/// The Services whose selector the labels meet (F-137).
+pub(crate) fn selecting<'w>(sight: &Sight<'w>, labels: &Map) -> Vec<&'w Service> {
+    sight
+        .services
+        .iter()
+        .filter(|service| service.deleted.is_none() && selects(service, labels))
+        .collect()
+}
+
+fn selects(service: &Service, labels: &Map) -> bool {
+    !service.selector.is_empty()
+        && service
+            .selector
+            .iter()
+            .all(|(key, value)| labels.get(key) == Some(value))
+}
+
+/// Judges every Service that selects the pods.
+///
+/// Here the rest of the page's table has its place: Services in NEGs, and
+/// those that other workloads' Ready pods serve.
+pub(crate) fn survey<'w>(sight: &Sight<'w>, labels: &Map) -> Vec<Surveyed<'w>> {
+    let families: BTreeSet<IpFamily> = sight
+        .pods
+        .iter()
+        .flat_map(|pod| pod.addresses.keys().copied())
+        .collect();
+    selecting(sight, labels)
+        .into_iter()
+        .map(|service| Surveyed {
+            service,
+            verdict: judge(service, &families),
+        })
+        .collect()
+}
+
+fn judge<'w>(service: &'w Service, doorman: &BTreeSet<IpFamily>) -> Verdict<'w> {
+    let leave = |reason, cause: &str| Verdict::Leave {
+        reason,
+        cause: cause.to_owned(),
+    };
+    match service.kind {
+        // ROUTE-44, ROUTE-46: they count as absent (T-68).
+        ServiceKind::Headless => return leave(RouteReason::NoServices, "it is headless"),
+        ServiceKind::ExternalName => {
+            return leave(RouteReason::NoServices, "it is an ExternalName");
+        }
+        ServiceKind::Proxied => {}
+    }
+    let ports = routable_ports(service);
+    if ports.is_empty() {
+        return leave(
+            RouteReason::NoServices,
+            "it has no TCP port outside napwake.dev/doorman-ignore-ports",
+        );
+    }
+    if service.internal_traffic == TrafficPolicy::Local {
+        return leave(
+            RouteReason::NodeLocalTraffic,
+            "its internalTrafficPolicy is Local",
+        );
+    }
+    // Without any doorman pod its families can't be told.
+    let has_family = |family: &&IpFamily| doorman.is_empty() || doorman.contains(family);
+    let families: Vec<_> = service
+        .families
+        .iter()
+        .filter(has_family)
+        .copied()
+        .collect();
+    let missing: Vec<_> = service
+        .families
+        .iter()
+        .filter(|family| !has_family(family))
+        .copied()
+        .collect();
+    if families.is_empty() {
+        return leave(
+            RouteReason::UnsupportedIPFamily,
+            "no doorman pod has an address in its IP family",
+        );
+    }
+    Verdict::Route {
+        ports,
+        families,
+        missing,
+    }
+}
+
+/// The TCP ports that aren't on the Service's ignore list (ROUTE-22, ROUTE-47,
+/// ROUTE-48).
+fn routable_ports(service: &Service) -> Vec<&ServicePort> {
+    let ignored = ignored_ports(service);
+    service
+        .ports
+        .iter()
+        .filter(|port| port.protocol == Protocol::Tcp)
+        .filter(|port| !ignored.iter().any(|entry| names_port(entry, port)))
+        .collect()
+}
+
+/// The entries of the ignore list: by commas, spaces trimmed (T-70).
+fn ignored_ports(service: &Service) -> Vec<&str> {
+    service
+        .annotations
+        .get(setting::DOORMAN_IGNORE_PORTS)
+        .map(|list| {
+            list.split(',')
+                .map(str::trim)
+                .filter(|entry| !entry.is_empty())
+                .collect()
+        })
+        .unwrap_or_default()
+}
+
+/// By name, or by the number of the Service's port (ROUTE-23, ROUTE-24).
+fn names_port(entry: &str, port: &ServicePort) -> bool {
+    entry == port.name || entry.parse() == Ok(port.number)
+}

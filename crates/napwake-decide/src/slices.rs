@@ -1,0 +1,480 @@
+//! The EndpointSlices wanted, per Service and family (T-76), against those that
+//! are there, and the connect checks that are needed first.
+//!
+//! A slice names only doorman pods that listen on all its ports: each passed a
+//! check since the route opened, or is in the slice already. Endpoints are
+//! rewritten in place (F-44), and nobody else's slice is ever touched.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use jiff::Timestamp;
+use napwake_api::{
+    names::slice::MANAGED_BY_NAPWAKE,
+    workload::{IpFamily, Route, RouteState},
+};
+use sha2::{Digest, Sha256};
+
+use crate::{
+    checks::{self, Need},
+    plan::{Over, Write},
+    routing::{Sight, Surveyed, Verdict},
+    settle::Settled,
+    timing::{self, after},
+    world::{
+        DoormanPod, Endpoint, Listener, Service, ServicePort, Slice, SlicePort, SliceProblem,
+        SliceSpec,
+    },
+};
+
+/// The name of a Service's slice in one family: `<service>-o<hash>` (ROUTE-69).
+///
+/// It begins with the Service's name, by which ingress-nginx finds it (F-50),
+/// and is never cut (T-77).
+pub fn slice_name(service: &str, family: IpFamily) -> String {
+    let mut hash = Sha256::new();
+    hash.update(service.as_bytes());
+    hash.update(match family {
+        IpFamily::IPv4 => b"\0IPv4",
+        IpFamily::IPv6 => b"\0IPv6",
+    });
+    let digits: String = hash
+        .finalize()
+        .iter()
+        .take(5)
+        .map(|byte| format!("{byte:02x}"))
+        .collect();
+    format!("{service}-o{digits}")
+}
+
+/// What to do about the slices.
+#[derive(Debug, Default)]
+pub(crate) struct SlicePlan {
+    pub(crate) writes: Vec<Write>,
+    pub(crate) checks: Vec<Listener>,
+    pub(crate) again: Vec<Timestamp>,
+    /// By Service, what keeps a slice of it from being written.
+    pub(crate) problems: BTreeMap<String, String>,
+    /// Whether every slice that's wanted stands in full, or was refused.
+    pub(crate) is_complete: bool,
+    /// Slices that are there now.
+    present: Vec<SliceSpec>,
+    /// Those of them that stay.
+    staying: Vec<SliceSpec>,
+    /// Slices that are about to be made.
+    coming: Vec<SliceSpec>,
+}
+
+impl SlicePlan {
+    /// Whether a slice that is there and stays points at this doorman port
+    /// under this port's name.
+    pub(crate) fn serves(&self, service: &str, name: &str, port: u16) -> bool {
+        serves(&self.staying, service, name, port)
+    }
+
+    /// Whether one that is about to be made will.
+    pub(crate) fn will_serve(&self, service: &str, name: &str, port: u16) -> bool {
+        serves(&self.coming, service, name, port)
+    }
+
+    /// Whether a slice that is there points at this doorman port.
+    pub(crate) fn is_pointed_at(&self, service: &str, port: u16) -> bool {
+        self.present
+            .iter()
+            .filter(|slice| slice.service == service)
+            .flat_map(|slice| &slice.ports)
+            .any(|served| served.port == port)
+    }
+
+    /// Whether any slice of the workload is there.
+    pub(crate) fn any_present(&self) -> bool {
+        !self.present.is_empty()
+    }
+}
+
+fn serves(slices: &[SliceSpec], service: &str, name: &str, port: u16) -> bool {
+    slices
+        .iter()
+        .filter(|slice| slice.service == service && !slice.endpoints.is_empty())
+        .flat_map(|slice| &slice.ports)
+        .any(|served| served.name == name && served.port == port)
+}
+
+/// Works out what to do about the slices of the Services that are `wanted`, that
+/// select the pods, or that a route in the status names.
+pub(crate) fn plan(
+    s: &Settled,
+    sight: &Sight,
+    wanted: &[Surveyed],
+    selecting: &[&Service],
+) -> SlicePlan {
+    let routes: &[Route] = s
+        .status()
+        .doorman
+        .as_ref()
+        .map_or(&[], |doorman| &doorman.routes);
+    let mut work = Work {
+        s,
+        sight,
+        routes,
+        plan: SlicePlan {
+            is_complete: true,
+            ..SlicePlan::default()
+        },
+        named: BTreeSet::new(),
+    };
+    for surveyed in wanted {
+        if let Verdict::Route {
+            ports, families, ..
+        } = &surveyed.verdict
+        {
+            for family in families {
+                work.slice(surveyed.service, ports, *family);
+            }
+        }
+    }
+    let services: BTreeSet<&str> = selecting
+        .iter()
+        .map(|service| service.name.as_str())
+        .chain(routes.iter().map(|route| route.service.as_str()))
+        .collect();
+    work.remove_others(&services);
+    work.plan
+}
+
+/// A slice plan in the making.
+struct Work<'a, 'w> {
+    s: &'a Settled<'w>,
+    sight: &'a Sight<'w>,
+    routes: &'a [Route],
+    plan: SlicePlan,
+    /// Names of slices that are wanted.
+    named: BTreeSet<String>,
+}
+
+/// One port of a slice that's wanted, and its route.
+struct Wanted<'a> {
+    port: SlicePort,
+    route: &'a Route,
+}
+
+impl<'a, 'w> Work<'a, 'w> {
+    /// One slice that's wanted.
+    fn slice(&mut self, service: &'w Service, ports: &[&ServicePort], family: IpFamily) {
+        let name = slice_name(&service.name, family);
+        let found = self
+            .sight
+            .slices
+            .iter()
+            .find(|slice| slice.spec.name == name);
+        self.named.insert(name.clone());
+        if found.is_some_and(|slice| !is_ours(slice)) {
+            self.problem(service, &name, &SliceProblem::Foreign);
+            return;
+        }
+        // One of a Service that is gone, under whose name another was made.
+        if let Some(outdated) = found.filter(|slice| slice.spec.service_uid != service.uid) {
+            self.plan.present.push(outdated.spec.clone());
+            self.plan.is_complete = false;
+            self.delete(outdated);
+            return;
+        }
+        let all = self.wanted_ports(service, ports, family);
+        let (checks, again) = self.missing_checks(&all, family, found);
+        let is_whole = all.len() == ports.len();
+        let full = self.spec(service, &name, family, &all, found);
+        let spec = if self.is_worth_waiting(&full, &all, found, family) {
+            let standing: Vec<_> = all
+                .into_iter()
+                .filter(|wanted| found.is_some_and(|slice| slice.spec.ports.contains(&wanted.port)))
+                .collect();
+            self.plan.is_complete = false;
+            self.spec(service, &name, family, &standing, found)
+        } else {
+            self.plan.is_complete &= is_whole && full.is_some();
+            full
+        };
+        self.plan.checks.extend(checks);
+        self.plan.again.extend(again);
+        self.write(service, &name, spec, found);
+    }
+
+    /// The checks that are to be made now, and when others are due again.
+    fn missing_checks(
+        &self,
+        ports: &[Wanted],
+        family: IpFamily,
+        found: Option<&Slice>,
+    ) -> (Vec<Listener>, Vec<Timestamp>) {
+        let (mut now, mut later) = (Vec::new(), Vec::new());
+        for pod in self.sight.ready_pods() {
+            for wanted in ports {
+                match self.need(pod, family, wanted, found) {
+                    Some((listener, Need::Now)) => now.push(listener),
+                    Some((_, Need::At(at))) => later.push(at),
+                    Some((_, Need::Nothing)) | None => {}
+                }
+            }
+        }
+        (now, later)
+    }
+
+    /// The ports whose routes the doorman has been told of, in the Service's
+    /// order.
+    fn wanted_ports(
+        &self,
+        service: &Service,
+        ports: &[&ServicePort],
+        family: IpFamily,
+    ) -> Vec<Wanted<'a>> {
+        ports
+            .iter()
+            .filter_map(|port| {
+                let route = self.routes.iter().find(|route| {
+                    route.service == service.name
+                        && route.port.name == port.name
+                        && route.port.number == port.number
+                        && route.state != RouteState::Draining
+                        && route.families.contains(&family)
+                })?;
+                let port = SlicePort {
+                    name: port.name.clone(),
+                    port: route.doorman_port,
+                    app_protocol: port.app_protocol.clone(),
+                };
+                Some(Wanted { port, route })
+            })
+            .collect()
+    }
+
+    /// The slice with these ports and every doorman pod that listens on all of
+    /// them; none without a port or a pod.
+    fn spec(
+        &self,
+        service: &Service,
+        name: &str,
+        family: IpFamily,
+        ports: &[Wanted],
+        found: Option<&Slice>,
+    ) -> Option<SliceSpec> {
+        let mut endpoints: Vec<_> = self
+            .sight
+            .ready_pods()
+            .filter(|pod| {
+                ports
+                    .iter()
+                    .all(|wanted| self.listens(pod, family, wanted, found))
+            })
+            .filter_map(|pod| endpoint(pod, family))
+            .collect();
+        endpoints.sort();
+        let spec = SliceSpec {
+            name: name.to_owned(),
+            service: service.name.clone(),
+            service_uid: service.uid.clone(),
+            family,
+            endpoints,
+            ports: ports.iter().map(|wanted| wanted.port.clone()).collect(),
+        };
+        (!spec.endpoints.is_empty() && !spec.ports.is_empty()).then_some(spec)
+    }
+
+    /// Whether the slice with all ports should wait for doorman pods that don't
+    /// listen on all of them yet.
+    ///
+    /// While one of the ports is new, for a moment; with none that does, for as
+    /// long as it takes, and the ports that stand already go on standing.
+    fn is_worth_waiting(
+        &self,
+        full: &Option<SliceSpec>,
+        ports: &[Wanted],
+        found: Option<&Slice>,
+        family: IpFamily,
+    ) -> bool {
+        let Some(full) = full else {
+            return true;
+        };
+        let able = self
+            .sight
+            .ready_pods()
+            .filter(|pod| pod.addresses.contains_key(&family))
+            .count();
+        let newest = ports
+            .iter()
+            .filter(|wanted| found.is_none_or(|slice| !slice.spec.ports.contains(&wanted.port)))
+            .filter_map(|wanted| wanted.route.opened_at.as_ref())
+            .map(|opened| opened.0)
+            .max();
+        full.endpoints.len() < able
+            && newest.is_some_and(|opened| self.s.now < after(opened, timing::LAGGARD_BOUND))
+    }
+
+    /// Whether a doorman pod is known to listen on a port.
+    fn listens(
+        &self,
+        pod: &DoormanPod,
+        family: IpFamily,
+        wanted: &Wanted,
+        found: Option<&Slice>,
+    ) -> bool {
+        self.need(pod, family, wanted, found)
+            .is_some_and(|(_, need)| need == Need::Nothing)
+    }
+
+    /// Whether a doorman pod is to be checked for a port; none where it has no
+    /// address in the family.
+    fn need(
+        &self,
+        pod: &DoormanPod,
+        family: IpFamily,
+        wanted: &Wanted,
+        found: Option<&Slice>,
+    ) -> Option<(Listener, Need)> {
+        let address = pod.addresses.get(&family)?;
+        let is_in = found.is_some_and(|slice| {
+            slice.spec.ports.contains(&wanted.port)
+                && slice.spec.endpoints.iter().any(|endpoint| {
+                    endpoint.address == *address && endpoint.pod.as_ref() == Some(&pod.pod)
+                })
+        });
+        let listener = Listener {
+            pod: pod.pod.uid.clone(),
+            address: *address,
+            port: wanted.port.port,
+        };
+        let need = if is_in {
+            Need::Nothing
+        } else {
+            let opened = wanted.route.opened_at.as_ref().map(|opened| opened.0);
+            checks::need(
+                &self.s.world.checks,
+                &listener,
+                opened.unwrap_or(Timestamp::MIN),
+                self.s.now,
+            )
+        };
+        Some((listener, need))
+    }
+
+    /// Writes the slice, leaves it as it is, or takes it away; and asks for the
+    /// checks that are missing.
+    fn write(
+        &mut self,
+        service: &Service,
+        name: &str,
+        spec: Option<SliceSpec>,
+        found: Option<&Slice>,
+    ) {
+        if let Some(found) = found {
+            self.plan.present.push(found.spec.clone());
+        }
+        let Some(spec) = spec else {
+            if let Some(found) = found {
+                self.delete(found);
+            }
+            return;
+        };
+        match found {
+            Some(found) if found.spec == spec => self.plan.staying.push(spec),
+            _ if self.is_backing_off(service, name) => {
+                self.plan
+                    .staying
+                    .extend(found.map(|found| found.spec.clone()));
+            }
+            _ => {
+                // Not in full before it's seen to stand.
+                self.plan.is_complete = false;
+                let over = found.map_or(Over::Nothing, |found| Over::Existing {
+                    uid: found.uid.clone(),
+                    resource_version: found.resource_version.clone(),
+                });
+                match found {
+                    Some(found) => self.plan.staying.push(found.spec.clone()),
+                    None => self.plan.coming.push(spec.clone()),
+                }
+                self.plan
+                    .writes
+                    .push(Write::ApplySlice { slice: spec, over });
+            }
+        }
+    }
+
+    /// Takes away slices of ours that aren't wanted, but for those that other
+    /// workloads behind the same Service stand by (T-76).
+    fn remove_others(&mut self, services: &BTreeSet<&str>) {
+        let sight = self.sight;
+        let shared: BTreeSet<&str> = sight
+            .peer_routes()
+            .map(|(_, route)| route.service.as_str())
+            .collect();
+        let others: Vec<&Slice> = sight
+            .slices
+            .iter()
+            .filter(|slice| is_ours(slice) && services.contains(slice.spec.service.as_str()))
+            .filter(|slice| !self.named.contains(&slice.spec.name))
+            .filter(|slice| !shared.contains(slice.spec.service.as_str()))
+            .collect();
+        for slice in others {
+            self.plan.present.push(slice.spec.clone());
+            self.delete(slice);
+        }
+    }
+
+    fn delete(&mut self, slice: &Slice) {
+        let is_waiting = self.retry_at(&slice.spec.name).is_some_and(|at| {
+            self.plan.again.push(at);
+            at > self.s.now
+        });
+        if !is_waiting {
+            self.plan.writes.push(Write::DeleteSlice {
+                name: slice.spec.name.clone(),
+                uid: slice.uid.clone(),
+            });
+        }
+    }
+
+    /// Whether the last write failed and it's too soon for the next; notes the
+    /// problem either way.
+    fn is_backing_off(&mut self, service: &Service, name: &str) -> bool {
+        let Some(failure) = self.s.world.slice_failures.get(name) else {
+            return false;
+        };
+        self.problem(service, name, &failure.why);
+        self.retry_at(name).is_some_and(|at| at > self.s.now)
+    }
+
+    fn retry_at(&self, name: &str) -> Option<Timestamp> {
+        let failure = self.s.world.slice_failures.get(name)?;
+        Some(after(failure.at, timing::retry_after(failure.count)))
+    }
+
+    fn problem(&mut self, service: &Service, name: &str, why: &SliceProblem) {
+        if let Some(at) = self.retry_at(name).filter(|at| *at > self.s.now) {
+            self.plan.again.push(at);
+        }
+        let cause = match why {
+            SliceProblem::Foreign => format!("somebody else's EndpointSlice is named {name}"),
+            SliceProblem::Refused(message) => {
+                format!("the EndpointSlice {name} was refused: {message}")
+            }
+        };
+        self.plan.problems.insert(service.name.clone(), cause);
+    }
+}
+
+fn is_ours(slice: &Slice) -> bool {
+    slice.managed_by.as_deref() == Some(MANAGED_BY_NAPWAKE)
+}
+
+/// One endpoint for a doorman pod, with its one address in the family.
+fn endpoint(pod: &DoormanPod, family: IpFamily) -> Option<Endpoint> {
+    Some(Endpoint {
+        address: *pod.addresses.get(&family)?,
+        node: pod.node.clone(),
+        zone: pod.zone.clone(),
+        pod: Some(pod.pod.clone()),
+    })
+}
+
+#[cfg(test)]
+#[path = "slices_tests.rs"]
+mod tests;

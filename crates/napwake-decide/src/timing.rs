@@ -1,0 +1,84 @@
+//! Every span that a decision goes by and that nobody sets.
+
+use jiff::{SignedDuration, Timestamp};
+
+/// How long routing may take from the start of a pause. After that the pause
+/// goes on with whatever is routed (ROUTE-38).
+pub const ROUTING_BOUND: SignedDuration = SignedDuration::from_secs(15);
+
+/// How long the doorman's pods that listen already wait for the others before
+/// the slices are written without those.
+pub const LAGGARD_BOUND: SignedDuration = SignedDuration::from_secs(3);
+
+/// How soon a failed connect check is repeated while its route is new: within
+/// [`ROUTING_BOUND`] of its opening.
+pub const CHECK_SOON: SignedDuration = SignedDuration::from_millis(250);
+
+/// How soon a failed connect check is repeated later.
+pub const CHECK_LATER: SignedDuration = SignedDuration::from_secs(5);
+
+/// How long slices stand before the pods stop, even with a lookout of 0s.
+///
+/// kube-proxy programs its rules at most once a second and usually within two
+/// (F-37). A pod stopped before that would be all that a node knows of, and
+/// refuse (ROUTE-13). Readers that lag by more, as ingress controllers do by up
+/// to five seconds (F-53), go on to pods that end gracefully, and have the
+/// default lookout of 30s.
+pub const SLICE_SETTLES: SignedDuration = SignedDuration::from_secs(3);
+
+/// How long a route that leaves is still served (DRAIN-17).
+pub const DRAIN: SignedDuration = SignedDuration::from_secs(30);
+
+/// How long a port rests after that (DRAIN-21).
+pub const REST: SignedDuration = SignedDuration::from_secs(60);
+
+/// How far a stamp may lie in the future, for clocks differ (T-12).
+pub const SKEW: SignedDuration = SignedDuration::from_secs(60);
+
+/// When to look again at something unknown, though no watch has told of it.
+pub const LOOK_AGAIN: SignedDuration = SignedDuration::from_secs(2);
+
+/// When to count pods again that are still stopping.
+pub const COUNT_AGAIN: SignedDuration = SignedDuration::from_secs(5);
+
+/// When to ask again for doorman ports after there were too few (T-118).
+pub const PORTS_AGAIN: SignedDuration = SignedDuration::from_secs(30);
+
+/// The first wait before a refused slice write is tried again (ROUTE-74).
+const RETRY_FIRST: SignedDuration = SignedDuration::from_secs(5);
+
+/// The longest such wait (ROUTE-74).
+const RETRY_LAST: SignedDuration = SignedDuration::from_secs(5 * 60);
+
+/// How long to wait after the `count`th failure in a row: 5 s, doubling, up to
+/// 5 min (ROUTE-74).
+pub fn retry_after(count: u32) -> SignedDuration {
+    let doublings = count.saturating_sub(1).min(16);
+    RETRY_FIRST
+        .checked_mul(1 << doublings)
+        .map_or(RETRY_LAST, |wait| wait.min(RETRY_LAST))
+}
+
+/// `span` after `time`, or the end of time.
+pub fn after(time: Timestamp, span: SignedDuration) -> Timestamp {
+    time.checked_add(span).unwrap_or(Timestamp::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use rstest::rstest;
+
+    use super::*;
+
+    /// ROUTE-74: attempts start 5 s apart, grow, and stay at or below 5 min.
+    #[rstest]
+    #[case(1, 5)]
+    #[case(2, 10)]
+    #[case(3, 20)]
+    #[case(6, 160)]
+    #[case(7, 300)]
+    #[case(u32::MAX, 300)]
+    fn retries_back_off(#[case] count: u32, #[case] seconds: i64) {
+        assert_eq!(retry_after(count).as_secs(), seconds);
+    }
+}
