@@ -12,6 +12,9 @@ pub mod opt {
     pub const MANAGED: &str = "napwake.dev/managed";
     /// Label or annotation that keeps an object out (LIFE-19).
     pub const IGNORE: &str = "napwake.dev/ignore";
+    /// Label on a ManagedWorkload that Napwake made for [`MANAGED`]: only such
+    /// ones does it change or delete by itself. The value is [`super::TRUE`].
+    pub const OPTED_IN: &str = "napwake.dev/opted-in";
 }
 
 /// The value that turns a label or annotation on.
@@ -97,6 +100,8 @@ pub mod event {
     pub const INVALID_SETTING: &str = "InvalidSetting";
     /// A route could not be written (OBS-12).
     pub const ROUTING_FAILED: &str = "RoutingFailed";
+    /// No ManagedWorkload can be made for a labelled workload, for others have its names.
+    pub const NAMES_TAKEN: &str = "NamesTaken";
     /// An object could not be read and is passed over.
     pub const UNREADABLE_OBJECT: &str = "UnreadableObject";
     /// The workload starts to pause.
