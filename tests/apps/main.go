@@ -28,6 +28,7 @@ type options struct {
 	serveOn     time.Duration
 	greet       string
 	neverReady  bool
+	readyHost   string
 }
 
 func parse() options {
@@ -40,6 +41,7 @@ func parse() options {
 	flag.DurationVar(&o.serveOn, "serve-on", 0, "how long to serve on after SIGTERM")
 	flag.StringVar(&o.greet, "greet", "", "tcp: what to send before reading")
 	flag.BoolVar(&o.neverReady, "never-ready", false, "the readiness endpoint always fails")
+	flag.StringVar(&o.readyHost, "ready-host", "", "only a host whose name ends so gets Ready")
 	flag.Parse()
 	return o
 }

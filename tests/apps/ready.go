@@ -4,15 +4,19 @@ import (
 	"log"
 	"net"
 	"net/http"
+	"os"
+	"strings"
 	"sync/atomic"
 	"time"
 )
 
 // serveReadiness answers 200 on /ready once the app may be called Ready.
 func serveReadiness(o options, started time.Time) {
+	host, _ := os.Hostname()
+	never := o.neverReady || !strings.HasSuffix(host, o.readyHost)
 	mux := http.NewServeMux()
 	mux.HandleFunc("/ready", func(w http.ResponseWriter, _ *http.Request) {
-		if o.neverReady || time.Since(started) < o.readyAfter {
+		if never || time.Since(started) < o.readyAfter {
 			http.Error(w, "not yet", http.StatusServiceUnavailable)
 		}
 	})

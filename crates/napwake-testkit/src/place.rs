@@ -74,6 +74,37 @@ impl Place {
         made.with_context(|| format!("create {object}"))
     }
 
+    /// The cluster addresses of a Service, one for each family.
+    pub async fn addresses(&self, service: &str) -> Result<Vec<String>> {
+        let found = self
+            .api::<Service>()
+            .get(service)
+            .await
+            .context("read the Service")?;
+        let spec = found.spec.unwrap_or_default();
+        Ok(spec.cluster_ips.unwrap_or_default())
+    }
+
+    /// The first cluster address of a Service.
+    pub async fn address(&self, service: &str) -> Result<String> {
+        self.addresses(service)
+            .await?
+            .into_iter()
+            .next()
+            .context("the Service has no address")
+    }
+
+    /// The pods labelled `app: <app>`, terminating ones included.
+    pub async fn pods(&self, app: &str) -> Result<Vec<Pod>> {
+        let labelled = ListParams::default().labels(&format!("app={app}"));
+        Ok(self
+            .api::<Pod>()
+            .list(&labelled)
+            .await
+            .context("list pods")?
+            .items)
+    }
+
     async fn remove(&self) {
         let api: Api<Namespace> = Api::all(self.client.clone());
         if let Err(error) = api

@@ -17,7 +17,7 @@ pub(crate) struct Demo {
     down: bool,
 }
 
-pub(crate) fn run(demo: Demo) -> anyhow::Result<ExitCode> {
+pub(crate) fn run(demo: &Demo) -> anyhow::Result<ExitCode> {
     let progress = Progress::new();
     if demo.down {
         demo::down(&demo.name, &progress)?;

@@ -36,7 +36,7 @@ fn main() -> ExitCode {
     let arguments = Arguments::parse();
     let done = match arguments.command {
         Command::Cluster(command) => cluster::run(command),
-        Command::Demo(demo) => demo::run(demo),
+        Command::Demo(demo) => demo::run(&demo),
         Command::Package(command) => package::run(command),
         Command::Quality(command) => quality::run(command),
     };

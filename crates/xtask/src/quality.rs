@@ -60,7 +60,11 @@ pub(crate) fn run(command: Command) -> anyhow::Result<ExitCode> {
 
 fn run_tests(test: Test) -> anyhow::Result<ExitCode> {
     let cases = if test.long { Cases::Long } else { Cases::Usual };
-    let wish = Wish { levels: test.level, cases, filter: test.filter };
+    let wish = Wish {
+        levels: test.level,
+        cases,
+        filter: test.filter,
+    };
     let progress = Progress::new();
     let tally = suite::run(&wish, &progress)?;
     progress.line(format_args!("{tally}"));
@@ -68,5 +72,9 @@ fn run_tests(test: Test) -> anyhow::Result<ExitCode> {
 }
 
 fn code(good: bool) -> ExitCode {
-    if good { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+    if good {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::FAILURE
+    }
 }

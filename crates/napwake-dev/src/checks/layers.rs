@@ -27,23 +27,63 @@ pub enum Kind {
 
 /// Every crate that ships, from the bottom up.
 pub const LAYERS: &[Layer] = &[
-    Layer { name: "napwake-api", ours: &[], kind: Kind::Pure },
-    Layer { name: "napwake-decide", ours: &["napwake-api"], kind: Kind::Pure },
-    Layer { name: "napwake-gate", ours: &["napwake-api"], kind: Kind::Pure },
-    Layer { name: "napwake-net", ours: &[], kind: Kind::Io },
-    Layer { name: "napwake-kit", ours: &[], kind: Kind::Io },
-    Layer { name: "napwake-cluster", ours: &["napwake-api", "napwake-kit"], kind: Kind::Client },
+    Layer {
+        name: "napwake-api",
+        ours: &[],
+        kind: Kind::Pure,
+    },
+    Layer {
+        name: "napwake-decide",
+        ours: &["napwake-api"],
+        kind: Kind::Pure,
+    },
+    Layer {
+        name: "napwake-gate",
+        ours: &["napwake-api"],
+        kind: Kind::Pure,
+    },
+    Layer {
+        name: "napwake-net",
+        ours: &[],
+        kind: Kind::Io,
+    },
+    Layer {
+        name: "napwake-kit",
+        ours: &[],
+        kind: Kind::Io,
+    },
+    Layer {
+        name: "napwake-cluster",
+        ours: &["napwake-api", "napwake-kit"],
+        kind: Kind::Client,
+    },
     Layer {
         name: "napwake-doorman",
-        ours: &["napwake-api", "napwake-gate", "napwake-net", "napwake-cluster", "napwake-kit"],
+        ours: &[
+            "napwake-api",
+            "napwake-gate",
+            "napwake-net",
+            "napwake-cluster",
+            "napwake-kit",
+        ],
         kind: Kind::Client,
     },
     Layer {
         name: "napwake-operator",
-        ours: &["napwake-api", "napwake-decide", "napwake-net", "napwake-cluster", "napwake-kit"],
+        ours: &[
+            "napwake-api",
+            "napwake-decide",
+            "napwake-net",
+            "napwake-cluster",
+            "napwake-kit",
+        ],
         kind: Kind::Client,
     },
-    Layer { name: "kubectl-napwake", ours: &["napwake-api"], kind: Kind::Client },
+    Layer {
+        name: "kubectl-napwake",
+        ours: &["napwake-api"],
+        kind: Kind::Client,
+    },
 ];
 
 /// Crates that a pure crate never uses, with what each would bring in.

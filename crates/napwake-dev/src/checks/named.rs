@@ -10,7 +10,6 @@ use std::collections::BTreeSet;
 use quote::ToTokens;
 use syn::{
     Attribute, ItemFn, ItemMacro, Macro,
-    
     visit::{self, Visit},
 };
 
@@ -30,19 +29,23 @@ impl std::fmt::Display for Id {
 /// The ids in a text, wherever they stand as words of their own.
 pub fn ids_in(text: &str) -> BTreeSet<Id> {
     let is_word = |c: char| c.is_ascii_alphanumeric() || c == '-';
-    text.split(|c: char| !is_word(c)).filter_map(parse).collect()
+    text.split(|c: char| !is_word(c))
+        .filter_map(parse)
+        .collect()
 }
 
 /// Reads one word as an id: two to six capitals, a hyphen, two or three digits.
 pub fn parse(word: &str) -> Option<Id> {
     let (area, digits) = word.split_once('-')?;
     let area_fits = (2..=6).contains(&area.len()) && area.chars().all(|c| c.is_ascii_uppercase());
-    let digits_fit =
-        (2..=3).contains(&digits.len()) && digits.chars().all(|c| c.is_ascii_digit());
+    let digits_fit = (2..=3).contains(&digits.len()) && digits.chars().all(|c| c.is_ascii_digit());
     if !area_fits || !digits_fit {
         return None;
     }
-    Some(Id { area: area.to_owned(), number: digits.parse().ok()? })
+    Some(Id {
+        area: area.to_owned(),
+        number: digits.parse().ok()?,
+    })
 }
 
 /// The ids that tests in `source` name.
@@ -86,7 +89,10 @@ fn marks_a_test(attribute: &Attribute) -> bool {
 }
 
 fn writes_tests(mac: &Macro) -> bool {
-    mac.path.segments.last().is_some_and(|segment| segment.ident == "proptest")
+    mac.path
+        .segments
+        .last()
+        .is_some_and(|segment| segment.ident == "proptest")
 }
 
 #[cfg(test)]
@@ -96,7 +102,11 @@ mod tests {
     use super::*;
 
     fn names(source: &str) -> Vec<String> {
-        in_tests(source).expect("parses").iter().map(ToString::to_string).collect()
+        in_tests(source)
+            .expect("parses")
+            .iter()
+            .map(ToString::to_string)
+            .collect()
     }
 
     #[rstest]
@@ -114,7 +124,10 @@ mod tests {
     #[case("// HOLD-21\n#[test]\nfn a() {}")]
     #[case("/// RFC-9112 and X-1 and HOLD-1\n#[test]\nfn a() {}")]
     fn leaves_out_what_no_test_names(#[case] source: &str) {
-        let known: Vec<_> = names(source).into_iter().filter(|id| !id.starts_with("RFC")).collect();
+        let known: Vec<_> = names(source)
+            .into_iter()
+            .filter(|id| !id.starts_with("RFC"))
+            .collect();
         assert_eq!(known, Vec::<String>::new());
     }
 }

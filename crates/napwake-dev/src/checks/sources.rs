@@ -11,11 +11,20 @@ pub fn files(ext: &str) -> Result<Vec<PathBuf>> {
     let pattern = format!("*.{ext}");
     let listed = Command::new("git")
         .current_dir(root())
-        .args(["ls-files", "--cached", "--others", "--exclude-standard", "--"])
+        .args([
+            "ls-files",
+            "--cached",
+            "--others",
+            "--exclude-standard",
+            "--",
+        ])
         .arg(&pattern)
         .output()
         .context("run git ls-files")?;
-    ensure!(listed.status.success(), "git ls-files failed: the checks read what git tracks");
+    ensure!(
+        listed.status.success(),
+        "git ls-files failed: the checks read what git tracks"
+    );
     let names = String::from_utf8(listed.stdout).context("file names must be UTF-8")?;
     let mut found: Vec<_> = names.lines().map(PathBuf::from).collect();
     found.retain(|path| root().join(path).is_file());

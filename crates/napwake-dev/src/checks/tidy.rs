@@ -26,8 +26,11 @@ const WRITERS: &[&str] = &[
 ];
 
 /// The crates whose writes [`WRITERS`] is about.
-const WRITING_CRATES: &[&str] =
-    &["crates/napwake-operator/", "crates/napwake-doorman/", "crates/napwake-cluster/"];
+const WRITING_CRATES: &[&str] = &[
+    "crates/napwake-operator/",
+    "crates/napwake-doorman/",
+    "crates/napwake-cluster/",
+];
 
 /// Everything that breaks a rule, one sentence each.
 pub fn run() -> Result<Vec<String>> {
@@ -39,7 +42,10 @@ pub fn run() -> Result<Vec<String>> {
         let text = sources::read(&path)?;
         broken.extend(judge_source(&path, &text));
     }
-    for path in sources::files("toml")?.iter().filter(|path| path.ends_with("Cargo.toml")) {
+    for path in sources::files("toml")?
+        .iter()
+        .filter(|path| path.ends_with("Cargo.toml"))
+    {
         broken.extend(judge_manifest(path, &sources::read(path)?));
     }
     Ok(broken)
@@ -49,15 +55,30 @@ pub fn run() -> Result<Vec<String>> {
 fn dependencies(name: &str) -> Result<BTreeSet<String>> {
     let listed = Command::new(env!("CARGO"))
         .current_dir(crate::workspace::root())
-        .args(["tree", "--locked", "--package", name, "--edges", "normal,no-proc-macro"])
+        .args([
+            "tree",
+            "--locked",
+            "--package",
+            name,
+            "--edges",
+            "normal,no-proc-macro",
+        ])
         .args(["--prefix", "none", "--format", "{p}"])
         .output()
         .context("run cargo tree")?;
     let errors = String::from_utf8_lossy(&listed.stderr);
-    ensure!(listed.status.success(), "cargo tree --package {name}: {errors}");
+    ensure!(
+        listed.status.success(),
+        "cargo tree --package {name}: {errors}"
+    );
     let text = String::from_utf8(listed.stdout).context("read cargo tree's output")?;
-    let names = text.lines().filter_map(|line| line.split_whitespace().next());
-    Ok(names.filter(|found| *found != name).map(str::to_owned).collect())
+    let names = text
+        .lines()
+        .filter_map(|line| line.split_whitespace().next());
+    Ok(names
+        .filter(|found| *found != name)
+        .map(str::to_owned)
+        .collect())
 }
 
 fn judge(layer: &Layer, used: &BTreeSet<String>) -> Vec<String> {
@@ -65,7 +86,9 @@ fn judge(layer: &Layer, used: &BTreeSet<String>) -> Vec<String> {
     let name = layer.name;
     let ours = used.iter().filter(|used| used.starts_with("napwake"));
     for other in ours.filter(|other| !layer.ours.contains(&other.as_str())) {
-        broken.push(format!("{name} uses {other}, which its layer may not (checks/layers.rs)"));
+        broken.push(format!(
+            "{name} uses {other}, which its layer may not (checks/layers.rs)"
+        ));
     }
     if layer.kind == Kind::Pure {
         for (impure, why) in IMPURE.iter().filter(|(impure, _)| used.contains(*impure)) {
@@ -74,7 +97,9 @@ fn judge(layer: &Layer, used: &BTreeSet<String>) -> Vec<String> {
     }
     if layer.kind != Kind::Client {
         for client in CLIENT.iter().filter(|client| used.contains(**client)) {
-            broken.push(format!("{name} may not use {client}: it must not reach the API server"));
+            broken.push(format!(
+                "{name} may not use {client}: it must not reach the API server"
+            ));
         }
     }
     broken
@@ -84,23 +109,39 @@ fn judge_source(path: &Path, text: &str) -> Vec<String> {
     let mut broken = Vec::new();
     let place = path.display();
     let is_test = is_test_file(path);
-    let code: Vec<&str> = text.lines().take_while(|line| line.trim() != "#[cfg(test)]").collect();
+    let code: Vec<&str> = text
+        .lines()
+        .take_while(|line| line.trim() != "#[cfg(test)]")
+        .collect();
     if !is_test && code.len() > MAX_LINES {
-        broken.push(format!("{place} has {} lines of code; split it at {MAX_LINES}", code.len()));
+        broken.push(format!(
+            "{place} has {} lines of code; split it at {MAX_LINES}",
+            code.len()
+        ));
     }
     if !is_test && path.starts_with("crates") && !text.starts_with("//!") {
-        broken.push(format!("{place} must begin with //! saying what it owns and never does"));
+        broken.push(format!(
+            "{place} must begin with //! saying what it owns and never does"
+        ));
     }
     let writes = ["PatchParams", "PostParams", "DeleteParams"];
     let in_writing_crate = WRITING_CRATES.iter().any(|dir| path.starts_with(dir));
     let may_write = WRITERS.iter().any(|dir| place.to_string().starts_with(dir));
     if in_writing_crate && !may_write && !is_test {
-        for line in code.iter().filter(|line| writes.iter().any(|word| line.contains(word))) {
-            broken.push(format!("{place} writes to the cluster ({}); only {WRITERS:?} may", line.trim()));
+        for line in code
+            .iter()
+            .filter(|line| writes.iter().any(|word| line.contains(word)))
+        {
+            broken.push(format!(
+                "{place} writes to the cluster ({}); only {WRITERS:?} may",
+                line.trim()
+            ));
         }
     }
     let connects = code.iter().any(|line| line.contains("TcpStream::connect"));
-    let ships = LAYERS.iter().any(|layer| path.starts_with(format!("crates/{}", layer.name)));
+    let ships = LAYERS
+        .iter()
+        .any(|layer| path.starts_with(format!("crates/{}", layer.name)));
     let dials = place.to_string().starts_with("crates/napwake-net/src/dial");
     if connects && ships && !dials && !is_test {
         broken.push(format!("{place} connects; only napwake_net::dial may"));
@@ -117,15 +158,23 @@ fn is_test_file(path: &Path) -> bool {
 fn judge_manifest(path: &Path, text: &str) -> Option<String> {
     let is_crate = text.contains("[package]") && !path.starts_with("fuzz");
     let inherits = text.contains("[lints]\nworkspace = true");
-    (is_crate && !inherits)
-        .then(|| format!("{} must take the workspace's lints: [lints] workspace = true", path.display()))
+    (is_crate && !inherits).then(|| {
+        format!(
+            "{} must take the workspace's lints: [lints] workspace = true",
+            path.display()
+        )
+    })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    const PURE: Layer = Layer { name: "napwake-x", ours: &["napwake-api"], kind: Kind::Pure };
+    const PURE: Layer = Layer {
+        name: "napwake-x",
+        ours: &["napwake-api"],
+        kind: Kind::Pure,
+    };
 
     fn used(names: &[&str]) -> BTreeSet<String> {
         names.iter().map(|name| (*name).to_owned()).collect()
@@ -133,7 +182,10 @@ mod tests {
 
     #[test]
     fn a_pure_crate_may_use_its_layer_and_no_runtime() {
-        assert_eq!(judge(&PURE, &used(&["napwake-api", "jiff"])), Vec::<String>::new());
+        assert_eq!(
+            judge(&PURE, &used(&["napwake-api", "jiff"])),
+            Vec::<String>::new()
+        );
         assert_eq!(judge(&PURE, &used(&["napwake-net"])).len(), 1);
         assert_eq!(judge(&PURE, &used(&["tokio"])).len(), 1);
         assert_eq!(judge(&PURE, &used(&["kube-client"])).len(), 2);
@@ -151,8 +203,14 @@ mod tests {
     #[test]
     fn long_files_and_silent_ones_are_named() {
         let long = "//! x\n".to_owned() + &"\n".repeat(MAX_LINES);
-        assert_eq!(judge_source(Path::new("crates/a/src/lib.rs"), &long).len(), 1);
-        assert_eq!(judge_source(Path::new("crates/a/src/lib.rs"), "fn a() {}").len(), 1);
+        assert_eq!(
+            judge_source(Path::new("crates/a/src/lib.rs"), &long).len(),
+            1
+        );
+        assert_eq!(
+            judge_source(Path::new("crates/a/src/lib.rs"), "fn a() {}").len(),
+            1
+        );
     }
 
     #[test]

@@ -41,11 +41,16 @@ fn shown() -> Result<BTreeSet<Id>> {
 
 fn judge(list: &str, unchecked: &BTreeSet<Id>, shown: &BTreeSet<Id>) -> Trace {
     let wanted: Vec<Id> = list.lines().filter_map(testable).collect();
-    let (skipped, due): (Vec<_>, Vec<_>) =
-        wanted.into_iter().partition(|id| unchecked.contains(id) && !shown.contains(id));
+    let (skipped, due): (Vec<_>, Vec<_>) = wanted
+        .into_iter()
+        .partition(|id| unchecked.contains(id) && !shown.contains(id));
     let all = due.len();
     let missing: Vec<Id> = due.into_iter().filter(|id| !shown.contains(id)).collect();
-    Trace { shown: all - missing.len(), missing, unchecked: skipped.len() }
+    Trace {
+        shown: all - missing.len(),
+        missing,
+        unchecked: skipped.len(),
+    }
 }
 
 /// The id of a row of the list, unless its proof is documentation alone.
@@ -53,14 +58,23 @@ fn testable(line: &str) -> Option<Id> {
     let mut cells = line.strip_prefix('|')?.split('|').map(str::trim);
     let id = named::parse(cells.next()?)?;
     let proof = cells.next_back().filter(|cell| !cell.is_empty());
-    let proof = proof.or_else(|| line.trim_end_matches(['|', ' ']).rsplit('|').next().map(str::trim));
-    (!proof.is_some_and(|proof| proof.trim_end_matches('.') == "doc")).then_some(id)
+    let proof = proof.or_else(|| {
+        line.trim_end_matches(['|', ' '])
+            .rsplit('|')
+            .next()
+            .map(str::trim)
+    });
+    proof
+        .is_none_or(|proof| proof.trim_end_matches('.') != "doc")
+        .then_some(id)
 }
 
 /// The rows that `docs/compatibility.md` lists under `## Unchecked`, each in a
 /// table row that begins with the id and gives the reason.
 fn unchecked(compatibility: &str) -> BTreeSet<Id> {
-    let section = compatibility.split("\n## ").find(|part| part.starts_with("Unchecked"));
+    let section = compatibility
+        .split("\n## ")
+        .find(|part| part.starts_with("Unchecked"));
     let rows = section.unwrap_or_default().lines().filter_map(|line| {
         let mut cells = line.strip_prefix('|')?.split('|').map(str::trim);
         let id = named::parse(cells.next()?)?;

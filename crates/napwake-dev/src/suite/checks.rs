@@ -8,9 +8,12 @@ use crate::codegen::{self, Codegen};
 use crate::progress::Progress;
 use crate::{run, workspace};
 
+/// Good, or what is wrong.
+type Check = fn() -> Result<(), String>;
+
 /// Runs every check, the failing ones' words included.
 pub(super) fn run(progress: &Progress) -> Counts {
-    let checks: [(&str, fn() -> Result<(), String>); 4] = [
+    let checks: [(&str, Check); 4] = [
         ("formatting", formatting),
         ("generated files", generated),
         ("layers and sources", layers),

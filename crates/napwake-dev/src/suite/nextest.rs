@@ -51,14 +51,18 @@ pub(super) fn run(
 }
 
 fn filter(level: Level, wish: &Wish) -> String {
-    let mut filter = format!("({})", level.filter());
-    if wish.cases == Cases::Usual {
-        filter.push_str(r" & not test(/(^|::)long::/)");
-    }
-    if let Some(name) = &wish.filter {
-        filter.push_str(&format!(" & test(~{name})"));
-    }
-    filter
+    let short = r" & not test(/(^|::)long::/)";
+    let cases = if wish.cases == Cases::Usual {
+        short
+    } else {
+        ""
+    };
+    let name = wish
+        .filter
+        .as_ref()
+        .map(|name| format!(" & test(~{name})"))
+        .unwrap_or_default();
+    format!("({}){cases}{name}", level.filter())
 }
 
 #[cfg(test)]
