@@ -66,7 +66,10 @@ impl Turns {
     /// a second (HOLD-21). Those that somebody saw refuse within the last second
     /// come last, then those that it tried most lately itself.
     pub fn next(&self, ready: &[SocketAddr], tries: &mut Tries, most: usize, now: Moment) -> Next {
-        tries.0.retain(|(tried, _)| ready.contains(tried));
+        // Kept for its second even if it isn't Ready for a moment.
+        tries
+            .0
+            .retain(|(tried, at)| ready.contains(tried) || is_recent(*at, now));
         let again_at = |endpoint: &SocketAddr| tries.last(*endpoint).map(|at| at.plus(DIAL_RETRY));
         let is_due = |endpoint: &&SocketAddr| again_at(endpoint).is_none_or(|at| at <= now);
         let mut due: Vec<_> = ready.iter().filter(is_due).copied().collect();
@@ -103,8 +106,9 @@ impl Turns {
     }
 }
 
-fn is_recent(refused: Moment, now: Moment) -> bool {
-    now < refused.plus(DIAL_RETRY)
+/// Whether something of that time still keeps an endpoint from being dialed.
+fn is_recent(then: Moment, now: Moment) -> bool {
+    now < then.plus(DIAL_RETRY)
 }
 
 #[cfg(test)]

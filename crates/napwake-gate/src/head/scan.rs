@@ -113,16 +113,14 @@ impl Scan {
 
     fn advance(&mut self, bytes: &[u8]) {
         while let Some(byte) = bytes.get(self.seen) {
-            let was = self.at;
-            self.at = was.after(*byte);
-            if matches!(self.at, At::Tls | At::Refused) {
+            if matches!(self.at, At::Tls | At::Refused | At::Ended) {
                 return;
             }
+            let was = self.at;
+            self.at = was.after(*byte);
             self.seen += 1;
-            match (was, self.at) {
-                (_, At::Ended) => return,
-                (At::VersionEnd | At::VersionCr, At::Line) => self.check_request_line(bytes),
-                _ => {}
+            if matches!((was, self.at), (At::VersionEnd | At::VersionCr, At::Line)) {
+                self.check_request_line(bytes);
             }
         }
     }
