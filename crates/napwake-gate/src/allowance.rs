@@ -84,8 +84,8 @@ impl Allowance {
     /// Charges one wake by `source` to both rates, or to neither: a wake refused
     /// overall uses nothing of its source's allowance (LIMIT-16).
     ///
-    /// Times must not go back by more than callers' threads may disagree; an
-    /// earlier time than the last is taken as it is.
+    /// A time somewhat before that of an earlier call, as threads may disagree,
+    /// does no harm: it is never in the caller's favor.
     pub fn take(&self, source: Source, now: Moment) -> Result<(), OverRate> {
         let mut buckets = self.buckets.lock();
         let by_source = buckets.sources.get(&source).copied().unwrap_or_default();

@@ -66,7 +66,7 @@ mod tests {
         Moment::new(Duration::from_millis(millis))
     }
 
-    /// CLASS-04, CLASS-05, T-43: silence speaks 3 s after the last byte, or
+    /// T-43: silence speaks 3 s after the last byte, or
     /// after the accept.
     #[rstest]
     #[case::nothing_sent(None, 10_000)]
@@ -86,7 +86,7 @@ mod tests {
         assert_eq!(deadline.is_over(at(5_000 + after)), over);
     }
 
-    /// LIMIT-19, LIMIT-20: a wake is tried again every 2 s, until maxWait.
+    /// A wake is tried again every 2 s, until maxWait.
     #[test]
     fn a_wake_is_tried_again_until_the_deadline() {
         let deadline = Deadline::new(at(0), Duration::from_secs(7));

@@ -82,7 +82,7 @@ pub enum DrainPhase {
     Listening,
     /// Its port is closed; connections it has go on (T-80).
     Passing,
-    /// They are closed.
+    /// Those that were passed are closed.
     Over,
 }
 
@@ -108,7 +108,8 @@ impl Draining {
         self.since.plus(ROUTE_LISTENS)
     }
 
-    /// When the last of its connections are closed, passed or still held.
+    /// When the last of the connections that it passed are closed. Those still
+    /// held have their own deadline (T-79).
     pub const fn passes_until(self) -> Moment {
         self.since.plus(ROUTE_PASSES)
     }
@@ -131,7 +132,7 @@ mod tests {
         Moment::new(Duration::from_secs(secs))
     }
 
-    /// DRAIN-11, DRAIN-12, DRAIN-13, T-82: 15 s accepting, 25 s in all.
+    /// T-82: 15 s accepting, 25 s in all.
     #[rstest]
     #[case(0, StopPhase::Accepting)]
     #[case(14, StopPhase::Accepting)]
@@ -143,7 +144,7 @@ mod tests {
         assert_eq!(Stopping::since(at(100)).phase(at(100 + after)), phase);
     }
 
-    /// DRAIN-17, DRAIN-25, T-80: the port is served 30 s, connections live 5 min.
+    /// T-80: the port is served 30 s, connections live 5 min.
     #[rstest]
     #[case(0, DrainPhase::Listening)]
     #[case(29, DrainPhase::Listening)]
@@ -154,7 +155,7 @@ mod tests {
         assert_eq!(Draining::since(at(100)).phase(at(100 + after)), phase);
     }
 
-    /// T-81, LIMIT-26, LIMIT-28: ten idle minutes or five of the drain,
+    /// T-81: ten idle minutes or five of the drain,
     /// whichever comes first. T-78: without a drain, only the first.
     #[rstest]
     #[case::not_draining(1_000, None, 1_600)]

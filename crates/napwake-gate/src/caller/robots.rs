@@ -26,43 +26,63 @@ const WORD_ENDS: [&str; 12] = [
 /// Makers of phones whose names end like a robot's (T-33).
 const PHONES: [&str; 1] = ["cubot"];
 
-/// Names that appear in no browser a person uses, wherever they stand.
-const ANYWHERE: [&str; 24] = [
-    "+http",
+/// What appears in no browser a person uses, wherever it stands: an address to
+/// read more at, or a name.
+const ANYWHERE: [&str; 32] = [
+    "http://",
+    "https://",
+    "-user/",
+    "chatgpt-user",
     "headless",
     "phantomjs",
+    "playwright",
+    "puppeteer",
+    "selenium",
     "lighthouse",
+    "synthetics",
+    "gtmetrix",
+    "ptst/",
     "slurp",
     "externalhit",
     "externalagent",
     "externalfetcher",
     "facebookcatalog",
     "inspectiontool",
+    "google-site-verification",
     "google-read-aloud",
+    "google-agent",
+    "googleagent",
     "googleother",
+    "googleimageproxy",
     "mediapartners-google",
     "feedfetcher",
     "ia_archiver",
-    "chatgpt-user",
-    "claude-user",
-    "perplexity-user",
-    "mistralai-user",
     "whatsapp/",
     "zgrab",
     "nuclei",
-    "nmap scripting",
-    "censysinspect",
+    "nikto",
 ];
+
+/// What robots write before their names (F-180).
+const COMPATIBLE: &str = "compatible;";
+
+/// The browsers that people used which write it too.
+const COMPATIBLE_BROWSERS: [&str; 2] = ["msie ", "konqueror/"];
 
 /// Whether a `User-Agent` names a robot. Case doesn't matter.
 pub fn names_robot(user_agent: &[u8]) -> bool {
     let agent = user_agent.get(..LOOKED_AT).unwrap_or(user_agent);
-    ANYWHERE
-        .iter()
-        .any(|name| ends(agent, name).next().is_some())
-        || WORD_ENDS
-            .iter()
-            .any(|word| ends(agent, word).any(|end| ends_word(agent, end) && !is_phone(agent, end)))
+    has(agent, COMPATIBLE) && !COMPATIBLE_BROWSERS.iter().any(|name| has(agent, name))
+        || ANYWHERE.iter().any(|name| has(agent, name))
+        || WORD_ENDS.iter().any(|word| has_word_ending(agent, word))
+}
+
+fn has(agent: &[u8], name: &str) -> bool {
+    ends(agent, name).next().is_some()
+}
+
+fn has_word_ending(agent: &[u8], word: &str) -> bool {
+    ends(agent, word).any(|end| ends_word(agent, end) && !is_phone(agent, end))
 }
 
 /// Where each occurrence of `name` ends.

@@ -233,6 +233,14 @@ fn tells_hidden_files(#[case] target: &str, #[case] hidden: bool) {
 #[case("Nuclei - Open-source project (github.com/projectdiscovery/nuclei)")]
 #[case("Mozilla/5.0 (compatible; CensysInspect/1.1; +https://about.censys.io/)")]
 #[case("Mozilla/5.0 (compatible; AhrefsBot/7.0; +http://ahrefs.com/robot/)")]
+#[case("Mozilla/5.0 (compatible; Dataprovider.com)")]
+#[case("Mozilla/5.0 (compatible; MSIE 9.0; Windows NT 6.1; +http://example.test/robot)")]
+#[case(
+    "Mozilla/5.0 (Windows NT 10.0; Win64; x64) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/120.0.0.0 Safari/537.36 Playwright/1.40.0"
+)]
+#[case(
+    "Mozilla/5.0 (X11; Linux x86_64) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/138.0.7204.168 Safari/537.36 DatadogSynthetics"
+)]
 #[case("MJ12bot")]
 #[case("SOMECRAWLER/1")]
 fn tells_robots(#[case] agent: &str) {
@@ -275,6 +283,32 @@ fn tells_robots(#[case] agent: &str) {
 )]
 #[case(
     "Mozilla/5.0 (Windows NT 10.0; Win64; x64) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/128.0.0.0 YaBrowser/24.10.0.0 Safari/537.36"
+)]
+#[case("Mozilla/5.0 (compatible; Konqueror/4.5; FreeBSD) KHTML/4.5.4 (like Gecko)")]
+#[case("Mozilla/5.0 (Windows NT 10.0; WOW64; Trident/7.0; rv:11.0) like Gecko")]
+#[case(
+    "Mozilla/5.0 (Windows NT 10.0; Win64; x64; rv:128.0) Goanna/6.7 Firefox/128.0 PaleMoon/33.4.0"
+)]
+#[case(
+    "Mozilla/5.0 (Linux; Android 15; CPH2557; wv) AppleWebKit/537.36 (KHTML, like Gecko) Version/4.0 Chrome/130.0.0.0 Mobile Safari/537.36 Instagram 406.0.0.58.159 Android (35/15; 480dpi; 1080x2400; OPPO; en_MY)"
+)]
+#[case(
+    "Mozilla/5.0 (iPhone; CPU iPhone OS 18_0 like Mac OS X) AppleWebKit/605.1.15 (KHTML, like Gecko) Mobile/22A3354 [FBAN/FBIOS;FBAV/480.0.0.37.109;FBDV/iPhone14,5;FBLC/de_DE]"
+)]
+#[case(
+    "Mozilla/5.0 (Linux; Android 13; M2102J20SG) AppleWebKit/537.36 (KHTML, like Gecko) Version/4.0 Chrome/116.0.0.0 Mobile Safari/537.36 MicroMessenger/8.0.50.2701 Language/en"
+)]
+#[case(
+    "Mozilla/5.0 (Macintosh; Intel Mac OS X 10_15_7) AppleWebKit/605.1.15 (KHTML, like Gecko) Version/17.6 Safari/605.1.15 Ddg/17.6"
+)]
+#[case(
+    "Mozilla/5.0 (PlayStation; PlayStation 5/6.50) AppleWebKit/605.1.15 (KHTML, like Gecko) Version/15.4 Safari/605.1.15"
+)]
+#[case(
+    "Mozilla/5.0 (Web0S; Linux/SmartTV) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/94.0.4606.128 Safari/537.36 WebAppManager"
+)]
+#[case(
+    "Mozilla/5.0 (Windows NT 10.0; Win64; x64) AppleWebKit/537.36 (KHTML, like Gecko) Code/1.95.0 Chrome/128.0.0.0 Electron/32.2.1 Safari/537.36"
 )]
 #[case("Botany/3.1 (iPhone)")]
 #[case("curl/8.5.0")]

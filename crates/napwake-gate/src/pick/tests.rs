@@ -28,7 +28,7 @@ fn nothing_to_dial_while_none_is_ready() {
     assert_eq!(next, Next::NoneReady);
 }
 
-/// HOLD-21: the only Ready endpoint refuses, and is dialed again a second later.
+/// The only Ready endpoint refuses, and is dialed again a second later.
 #[test]
 fn one_that_refuses_is_dialed_every_second() {
     let (turns, mut tries, ready) = (Turns::new(), Tries::none(), endpoints(1));

@@ -97,7 +97,7 @@ fn caps_a_source() {
     assert!(hold(&places, 2, "other").is_ok());
 }
 
-/// LIMIT-01: 2048 in all. LIMIT-05: the next is refused.
+/// LIMIT-01: 2048 in all; the next is refused.
 #[test]
 fn caps_the_pod() {
     let places = places();

@@ -66,7 +66,7 @@ fn found(slices: &[Slice], port: &str) -> Vec<(String, SliceSays)> {
         .collect()
 }
 
-/// HOLD-16, T-73, T-74: `serving` decides, then `ready`; terminating ones are
+/// T-73, T-74: `serving` decides, then `ready`; terminating ones are
 /// out, whatever else they say.
 #[rstest]
 #[case::serving(

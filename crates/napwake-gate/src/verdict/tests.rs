@@ -40,8 +40,7 @@ fn asleep(form: BodyForm) -> Verdict {
     turned_away(Body::Sent, form)
 }
 
-/// CLASS-01, CLASS-02, CLASS-03, HOLD-39, PAGE-14, PAGE-15, PAGE-16, PAGE-17,
-/// PAGE-18: whatever isn't told to be a check is held, and wakes.
+/// CLASS-01, CLASS-02, CLASS-03, HOLD-39: whatever isn't told to be a check is held, and wakes.
 #[rstest]
 #[case::api_client(request("GET /", &by("curl/8")))]
 #[case::no_agent(request("GET /", ""))]
@@ -78,8 +77,8 @@ fn a_robot_is_held_and_wakes_as_a_robot() {
     );
 }
 
-/// CLASS-08, CLASS-11, CLASS-12, CLASS-13, CLASS-15, CLASS-18, CLASS-21,
-/// CLASS-22, CLASS-37, ASK-44, AWAY-05, T-28, T-34: what is answered without a
+/// CLASS-08, CLASS-12, CLASS-13, CLASS-15, CLASS-18, CLASS-21,
+/// CLASS-22, CLASS-37, ASK-44, T-28, T-34: what is answered without a
 /// wake, in every standing but with a Ready pod; none of it counts.
 #[rstest]
 fn is_answered_and_wakes_nothing(
@@ -131,7 +130,7 @@ fn passes_while_a_pod_is_ready(#[case] bytes: Vec<u8>) {
     assert_eq!(judge_bytes(&bytes, Standing::Served), Verdict::Pass);
 }
 
-/// ASK-28, ASK-33, ASK-34, ASK-36, ASK-38, ASK-39, ASK-41, ASK-84, AWAY-02,
+/// ASK-28, ASK-33, ASK-34, ASK-36, ASK-38, ASK-39, ASK-41, ASK-84,
 /// T-29, T-51, T-56, T-108: in Ask a request is answered and counted.
 #[rstest]
 #[case::curl(request("GET /", &by("curl/8")), BodyForm::Plain)]
@@ -172,7 +171,7 @@ fn is_turned_away_by_one_that_asks(#[case] bytes: Vec<u8>, #[case] form: BodyFor
     assert_eq!(judge_bytes(&bytes, Standing::Asks), asleep(form));
 }
 
-/// ASK-42, ASK-43, ASK-83, AWAY-03, T-55, T-56, T-57, T-117: what isn't HTTP/1
+/// ASK-42, ASK-43, ASK-83, T-55, T-56, T-57, T-117: what isn't HTTP/1
 /// is closed and counted.
 #[rstest]
 #[case(POSTGRES)]
@@ -207,7 +206,7 @@ fn a_head_that_stops_short(#[case] text: &str, #[case] requests: Verdict, #[case
     assert_eq!(judge(&heard, Standing::Asks, &agents()), asks);
 }
 
-/// CLASS-04, T-46: who says nothing for 3 s wakes in Request; in Ask it is
+/// T-46: who says nothing for 3 s wakes in Request; in Ask it is
 /// closed, uncounted.
 #[rstest]
 #[case(Standing::Wakes, HOLD_AND_WAKE)]
@@ -218,7 +217,7 @@ fn silence(#[case] standing: Standing, #[case] expected: Verdict) {
     assert_eq!(judge(&Heard::Silence, standing, &agents()), expected);
 }
 
-/// CLASS-07, HOLD-33, T-47: who leaves before it was judged is closed,
+/// CLASS-07, T-47: who leaves before it was judged is closed,
 /// uncounted, and wakes nothing.
 #[rstest]
 fn leaving(
@@ -258,10 +257,10 @@ const AWAKE: Sleeper = sleeper(WakeMode::Request, Phase::Running);
 fn where_a_route_stands(#[case] workloads: &[Sleeper], #[case] expected: Standing) {
     let of = |route, pods| Standing::of(route, pods, workloads);
     assert_eq!(of(Route::Serving, Pods::NoneReady), expected);
-    // HOLD-07, HOLD-08, HOLD-09, HOLD-10
+    // Whatever the phase, and whosever pod it is.
     assert_eq!(of(Route::Serving, Pods::Ready), Standing::Served);
     assert_eq!(of(Route::Draining, Pods::Ready), Standing::Served);
-    // DRAIN-19, T-79, T-111
+    // T-79, T-111
     assert_eq!(of(Route::Draining, Pods::NoneReady), Standing::Waits);
 }
 
@@ -276,7 +275,7 @@ fn a_request_wakes_those_in_request() {
     assert_eq!(woken, [REQUESTS, PAUSING]);
 }
 
-/// HOLD-11, HOLD-12, T-02, T-03: whether a request that was passed on calls the
+/// HOLD-12, T-02, T-03: whether a request that was passed on calls the
 /// pause off. T-04: in Ask it never does.
 #[rstest]
 #[case::request(&request("GET /", ""), Some(Wake::Yes(RequestKind::Request)))]
