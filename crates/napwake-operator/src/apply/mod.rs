@@ -1,0 +1,186 @@
+//! Carries out plans, one write after the other, and makes no choices.
+//!
+//! Every write carries the precondition it was decided under, and its answer
+//! goes into the index at once, so that the next decision has seen it.
+//!
+//! Each kind of write is the narrowest that holds its precondition:
+//!
+//! | Write | How | Why so |
+//! |---|---|---|
+//! | scale | JSON patch of `/scale` | only `test` can demand what is replaced |
+//! | mark | merge patch, with the uid | it must come off whoever set it |
+//! | slice | create, then merge patch with the resourceVersion | apply would take over a foreign slice |
+//! | status | replace, with the resourceVersion | what isn't planned any more must go |
+//! | finalizer | merge patch, with the resourceVersion | the list is replaced whole |
+//!
+//! All with the field manager `napwake-operator`. Server-side apply is used
+//! for none: it can't demand, and it takes off only what it put on itself.
+
+mod events;
+mod everybody;
+mod finalizer;
+mod scale;
+mod slices;
+mod status;
+mod target;
+
+use std::sync::Arc;
+
+use kube::{
+    Client,
+    api::{PatchParams, PostParams},
+};
+use napwake_api::names::OPERATOR_FIELD_MANAGER;
+use napwake_cluster::events::Events;
+use napwake_decide::{Plan, World, Write};
+use napwake_kit::clock::Clock;
+
+pub(crate) use self::slices::SliceQueue;
+use crate::{leader::Term, metrics::OperatorMetrics, probe::Prober, shared::Shared};
+
+/// Writes what a plan says.
+pub(crate) struct Applier {
+    pub(crate) client: Client,
+    pub(crate) shared: Arc<Shared>,
+    pub(crate) events: Arc<Events>,
+    pub(crate) clock: Clock,
+    pub(crate) prober: Arc<Prober>,
+    pub(crate) slices: SliceQueue,
+    pub(crate) metrics: OperatorMetrics,
+}
+
+/// A write that ends a plan.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum ApplyError {
+    /// Its precondition didn't hold: something has changed since.
+    #[error("{write}: something has changed since it was decided")]
+    Stale {
+        write: &'static str,
+        source: kube::Error,
+    },
+    #[error("{write} failed")]
+    Failed {
+        write: &'static str,
+        source: kube::Error,
+    },
+    /// Another operator may lead by now.
+    #[error("not the leader any more")]
+    NotLeader,
+}
+
+impl ApplyError {
+    /// Sorts an answer. 404, 409 and 422 mean that the object isn't as it was:
+    /// gone, newer, or failing a `test`.
+    fn of(write: &'static str, source: kube::Error) -> Self {
+        match &source {
+            kube::Error::Api(status) if matches!(status.code, 404 | 409 | 422) => {
+                Self::Stale { write, source }
+            }
+            _ => Self::Failed { write, source },
+        }
+    }
+}
+
+impl Applier {
+    /// Carries out the plan up to its first failure that doesn't stand alone.
+    pub(crate) async fn apply(
+        &self,
+        term: &Term,
+        world: &World,
+        plan: Plan,
+    ) -> Result<(), ApplyError> {
+        let Plan {
+            writes,
+            again: _,
+            report: _,
+        } = plan;
+        let mut progress = Progress::default();
+        for write in writes {
+            if !term.is_mine() {
+                return Err(ApplyError::NotLeader);
+            }
+            self.write(world, write, &mut progress).await?;
+        }
+        Ok(())
+    }
+
+    async fn write(
+        &self,
+        world: &World,
+        write: Write,
+        progress: &mut Progress,
+    ) -> Result<(), ApplyError> {
+        let workload = &world.workload;
+        let namespace = workload.key.namespace.as_str();
+        match write {
+            Write::ScaleTarget {
+                target,
+                from,
+                to,
+                unchanged_since,
+            } => {
+                let version = unchanged_since.map(|seen| progress.marked.take().unwrap_or(seen));
+                let step = scale::Step { from, to, version };
+                self.scale(namespace, &target, &step).await?;
+                tracing::info!(namespace, workload = workload.key.name, from, to, "scaled");
+            }
+            Write::MarkTarget {
+                target,
+                paused_replicas,
+                unchanged_since,
+            } => {
+                let marked = self.mark(namespace, &target, paused_replicas, unchanged_since);
+                progress.marked = Some(marked.await?);
+            }
+            Write::ApplySlice { slice, over } => {
+                self.apply_slice(&workload.key, slice, over).await;
+            }
+            Write::DeleteSlice { name, uid } => {
+                self.delete_slice(&workload.key, &name, &uid).await;
+            }
+            Write::CheckListeners(listeners) => self.prober.check(&workload.key, listeners),
+            Write::WriteStatus {
+                resource_version,
+                status,
+            } => {
+                self.write_status(workload, resource_version, *status)
+                    .await?;
+            }
+            Write::AddFinalizer { resource_version } => {
+                self.add_finalizer(workload, &resource_version).await?;
+            }
+            Write::RemoveFinalizer { resource_version } => {
+                self.remove_finalizer(workload, &resource_version).await?;
+            }
+            Write::Event(event) => self.emit(workload, event).await,
+        }
+        Ok(())
+    }
+}
+
+/// What earlier writes of a plan answered that later ones go by.
+#[derive(Debug, Default)]
+struct Progress {
+    /// The version of the target after its mark was written.
+    marked: Option<String>,
+}
+
+/// For patches, as the operator.
+pub(crate) fn patch_params() -> PatchParams {
+    PatchParams {
+        field_manager: Some(OPERATOR_FIELD_MANAGER.to_owned()),
+        ..PatchParams::default()
+    }
+}
+
+/// For creating and replacing, as the operator.
+pub(crate) fn post_params() -> PostParams {
+    PostParams {
+        field_manager: Some(OPERATOR_FIELD_MANAGER.to_owned()),
+        ..PostParams::default()
+    }
+}
+
+#[cfg(test)]
+#[path = "tests.rs"]
+mod tests;

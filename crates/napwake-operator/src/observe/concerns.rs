@@ -1,0 +1,257 @@
+//! Whom a change concerns: the ManagedWorkloads to be decided again, and the
+//! Deployments and StatefulSets whose opting in has to be looked at again.
+//!
+//! Says too many rather than too few: deciding again from the same World plans
+//! nothing.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use napwake_api::{names::signal, workload::TargetKind};
+use napwake_decide::world::{Map, WorkloadKey};
+use tokio::time::Instant;
+
+use super::{
+    convert::{ObservedService, ObservedTarget, ObservedWorkload},
+    index::{Index, is_routed, routes},
+    layered::{Key, Look},
+};
+use crate::queue::Urgency;
+
+/// A Deployment or StatefulSet by kind, namespace and name.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(crate) struct TargetKey {
+    pub(crate) kind: TargetKind,
+    pub(crate) namespace: String,
+    pub(crate) name: String,
+}
+
+/// Whom a change concerns.
+#[derive(Debug, Default, PartialEq, Eq)]
+#[must_use]
+pub(crate) struct Concerns {
+    pub(crate) workloads: BTreeMap<WorkloadKey, Urgency>,
+    pub(crate) targets: BTreeSet<TargetKey>,
+}
+
+/// Annotations that may wake a workload.
+const WAKES: [&str; 3] = [
+    signal::LAST_REQUEST,
+    signal::WAKE_REQUESTED,
+    signal::ACTIVITY,
+];
+
+impl Concerns {
+    pub(crate) fn nobody() -> Self {
+        Self::default()
+    }
+
+    pub(crate) fn extend(&mut self, other: Self) {
+        for (key, urgency) in other.workloads {
+            self.add(key, urgency);
+        }
+        self.targets.extend(other.targets);
+    }
+
+    fn add(&mut self, key: WorkloadKey, urgency: Urgency) {
+        let known = self.workloads.entry(key).or_insert(urgency);
+        *known = (*known).max(urgency);
+    }
+
+    fn add_all(&mut self, workloads: impl Iterator<Item = WorkloadKey>) {
+        for key in workloads {
+            self.add(key, Urgency::Usual);
+        }
+    }
+
+    /// Itself, its target's opting in, and where its phase or routes change, the
+    /// others behind its Services (T-75, T-76).
+    pub(super) fn of_workload(
+        index: &Index,
+        key: &WorkloadKey,
+        old: Option<&ObservedWorkload>,
+        new: Option<&ObservedWorkload>,
+        now: Instant,
+    ) -> Self {
+        let mut concerns = Self::default();
+        let stamps =
+            |one: Option<&ObservedWorkload>| one.map(|one| stamps(&one.workload.annotations));
+        let urgency = if new.is_some() && stamps(old) != stamps(new) {
+            Urgency::Wake
+        } else {
+            Urgency::Usual
+        };
+        concerns.add(key.clone(), urgency);
+        for observed in [old, new].into_iter().flatten() {
+            let target = &observed.workload.spec.target_ref;
+            concerns.targets.insert(TargetKey {
+                kind: target.kind,
+                namespace: key.namespace.clone(),
+                name: target.name.clone(),
+            });
+        }
+        let as_peer = |one: Option<&ObservedWorkload>| {
+            one.map(|one| {
+                let workload = &one.workload;
+                let routes: Vec<_> = routes(Some(one)).cloned().collect();
+                (
+                    workload.status.phase,
+                    workload.deleted,
+                    workload.spec.target_ref.clone(),
+                    routes,
+                )
+            })
+        };
+        if as_peer(old) != as_peer(new) {
+            for observed in [old, new].into_iter().flatten() {
+                concerns.add_all(index.neighbors(observed, now).into_iter());
+            }
+        }
+        concerns
+    }
+
+    /// Whoever names it, and its opting in.
+    pub(super) fn of_target(
+        index: &Index,
+        kind: TargetKind,
+        key: &Key,
+        old: Option<&ObservedTarget>,
+        new: Option<&ObservedTarget>,
+        now: Instant,
+    ) -> Self {
+        let mut concerns = Self::default();
+        let stamps = |one: Option<&ObservedTarget>| one.map(|one| stamps(&one.target.annotations));
+        let urgency = if new.is_some() && stamps(old) != stamps(new) {
+            Urgency::Wake
+        } else {
+            Urgency::Usual
+        };
+        for observed in index.workloads.within(&key.0, now) {
+            let target = &observed.workload.spec.target_ref;
+            if (target.kind, &target.name) == (kind, &key.1) {
+                concerns.add(observed.workload.key.clone(), urgency);
+            }
+        }
+        let marks = |one: Option<&ObservedTarget>| {
+            one.map(|one| {
+                let target = &one.target;
+                (
+                    target.id.uid.clone(),
+                    target.deleted,
+                    target.labels.clone(),
+                    target.annotations.clone(),
+                )
+            })
+        };
+        if marks(old) != marks(new) {
+            concerns.targets.insert(TargetKey {
+                kind,
+                namespace: key.0.clone(),
+                name: key.1.clone(),
+            });
+        }
+        concerns
+    }
+
+    /// Everybody in it.
+    pub(super) fn of_namespace(index: &Index, name: &str, now: Instant) -> Self {
+        let mut concerns = Self::default();
+        let workloads = index.workloads.within(name, now);
+        concerns.add_all(workloads.map(|one| one.workload.key.clone()));
+        for kind in [TargetKind::Deployment, TargetKind::StatefulSet] {
+            let targets = index.targets(kind).within(name, now);
+            concerns.targets.extend(targets.map(|one| TargetKey {
+                kind,
+                namespace: name.to_owned(),
+                name: one.target.id.name.clone(),
+            }));
+        }
+        concerns
+    }
+
+    /// Those whose target the Service selects or selected, and those that have
+    /// routes for it.
+    pub(super) fn of_service(
+        index: &Index,
+        key: &Key,
+        either: &[Option<&ObservedService>],
+        now: Instant,
+    ) -> Self {
+        let mut concerns = Self::default();
+        let workloads = index.workloads.within(&key.0, now);
+        let concerned = workloads.filter(|observed| {
+            routes(Some(observed)).any(|route| route.service == key.1)
+                || index.is_selected(observed, either, now)
+        });
+        concerns.add_all(concerned.map(|one| one.workload.key.clone()));
+        concerns
+    }
+
+    /// Those that are routed, or are about to be.
+    pub(super) fn of_doorman(index: &Index, now: Instant) -> Self {
+        let mut concerns = Self::default();
+        let routed = index.workloads.all(now).filter(|one| is_routed(one));
+        concerns.add_all(routed.map(|one| one.workload.key.clone()));
+        concerns
+    }
+}
+
+impl Index {
+    /// Whether any of the Services selects the workload's pods.
+    fn is_selected(
+        &self,
+        observed: &ObservedWorkload,
+        services: &[Option<&ObservedService>],
+        now: Instant,
+    ) -> bool {
+        let workload = &observed.workload;
+        let target = &workload.spec.target_ref;
+        let key = (workload.key.namespace.clone(), target.name.clone());
+        let Look::Known(target) = self.look_target(target.kind, &key, now) else {
+            return false;
+        };
+        let labels = &target.target.template.labels;
+        services
+            .iter()
+            .flatten()
+            .any(|one| selects(&one.service.selector, labels))
+    }
+
+    /// The other ManagedWorkloads of the namespace that have the same target, or
+    /// share a Service with it.
+    fn neighbors(&self, observed: &ObservedWorkload, now: Instant) -> Vec<WorkloadKey> {
+        let key = &observed.workload.key;
+        let routed: BTreeSet<&str> = routes(Some(observed))
+            .map(|route| route.service.as_str())
+            .collect();
+        let services: Vec<_> = self
+            .services_within(&key.namespace, now)
+            .filter(|one| {
+                routed.contains(one.service.name.as_str())
+                    || self.is_selected(observed, &[Some(one)], now)
+            })
+            .collect();
+        let services: Vec<_> = services.iter().map(|one| Some(&**one)).collect();
+        self.workloads
+            .within(&key.namespace, now)
+            .filter(|one| one.workload.key != *key)
+            .filter(|one| {
+                one.workload.spec.target_ref == observed.workload.spec.target_ref
+                    || routes(Some(one)).any(|route| routed.contains(route.service.as_str()))
+                    || self.is_selected(one, &services, now)
+            })
+            .map(|one| one.workload.key.clone())
+            .collect()
+    }
+}
+
+/// Whether a Service's selector matches; an empty one selects nothing.
+pub(super) fn selects(selector: &Map, labels: &Map) -> bool {
+    !selector.is_empty()
+        && selector
+            .iter()
+            .all(|(key, value)| labels.get(key) == Some(value))
+}
+
+fn stamps(annotations: &Map) -> [Option<String>; 3] {
+    WAKES.map(|name| annotations.get(name).cloned())
+}

@@ -1,0 +1,439 @@
+//! Everything observed, and the World of one ManagedWorkload from it.
+//!
+//! A plain object: the watches and this process's own writes call it, and so do
+//! tests. It yields a [`World`] for a key, and each change says which keys it
+//! concerns. It decides nothing, waits for nothing and reads no clock.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
+
+use napwake_api::{
+    settings::Defaults,
+    workload::{Phase, Route, TargetKind},
+};
+use napwake_decide::{
+    Ports,
+    world::{Check, DoormanState, Listener, SliceFailure, SliceProblem, WorkloadKey},
+};
+use tokio::time::Instant;
+
+use super::{
+    concerns::Concerns,
+    convert::{
+        ObservedNamespace, ObservedPod, ObservedService, ObservedSlice, ObservedTarget,
+        ObservedWorkload,
+    },
+    layered::{Key, Layered, Look},
+};
+
+/// Where the doorman is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum DoormanService {
+    /// Turned off for the cluster (SET-20).
+    Disabled,
+    /// Behind the selector of this Service.
+    Named { namespace: String, name: String },
+}
+
+/// Everything observed.
+#[derive(Debug)]
+pub(crate) struct Index {
+    pub(super) workloads: Layered<ObservedWorkload>,
+    pub(super) deployments: Layered<ObservedTarget>,
+    pub(super) stateful_sets: Layered<ObservedTarget>,
+    pub(super) namespaces: Layered<ObservedNamespace>,
+    pub(super) services: Layered<ObservedService>,
+    pub(super) slices: Layered<ObservedSlice>,
+    pub(super) pods: Layered<ObservedPod>,
+    pub(super) checks: BTreeMap<Listener, Check>,
+    pub(super) failures: BTreeMap<WorkloadKey, BTreeMap<String, SliceFailure>>,
+    pub(super) doorman: DoormanService,
+    pub(super) defaults: Defaults,
+    /// The ledger of doorman ports: behind the same lock, so that what a
+    /// decision takes is taken before the next one is made.
+    pub(crate) ports: Ports,
+}
+
+impl Index {
+    pub(crate) fn new(doorman: DoormanService, defaults: Defaults, ports: Ports) -> Self {
+        Self {
+            workloads: Layered::default(),
+            deployments: Layered::default(),
+            stateful_sets: Layered::default(),
+            namespaces: Layered::default(),
+            services: Layered::default(),
+            slices: Layered::default(),
+            pods: Layered::default(),
+            checks: BTreeMap::new(),
+            failures: BTreeMap::new(),
+            doorman,
+            defaults,
+            ports,
+        }
+    }
+
+    /// Begins a term as the leader: what earlier plans of this process reserved
+    /// and perhaps never wrote is forgotten (DRAIN-23).
+    pub(crate) fn begin_term(&mut self, mut ports: Ports, now: Instant) {
+        for observed in self.workloads.all(now) {
+            let workload = &observed.workload;
+            ports.observe(&workload.key, &workload.status);
+        }
+        self.ports = ports;
+        self.failures.clear();
+        self.checks.clear();
+    }
+
+    // --- what watches show, and what this process wrote ---
+
+    pub(crate) fn apply_workload(&mut self, new: Arc<ObservedWorkload>, now: Instant) -> Concerns {
+        self.change_workload(&new.workload.key.clone(), now, |workloads, key| {
+            workloads.apply(key, new);
+        })
+    }
+
+    pub(crate) fn wrote_workload(&mut self, new: Arc<ObservedWorkload>, now: Instant) -> Concerns {
+        self.change_workload(&new.workload.key.clone(), now, |workloads, key| {
+            workloads.wrote(key, new, now);
+        })
+    }
+
+    pub(crate) fn delete_workload(
+        &mut self,
+        key: &WorkloadKey,
+        uid: &str,
+        now: Instant,
+    ) -> Concerns {
+        self.change_workload(key, now, |workloads, key| workloads.delete(&key, uid))
+    }
+
+    /// This process took its last finalizer off.
+    pub(crate) fn deleted_workload(
+        &mut self,
+        key: &WorkloadKey,
+        uid: &str,
+        now: Instant,
+    ) -> Concerns {
+        self.change_workload(key, now, |workloads, key| workloads.deleted(key, uid, now))
+    }
+
+    pub(crate) fn spoil_workload(
+        &mut self,
+        key: &WorkloadKey,
+        why: String,
+        now: Instant,
+    ) -> Concerns {
+        self.change_workload(key, now, |workloads, key| workloads.spoil(key, why))
+    }
+
+    fn change_workload(
+        &mut self,
+        key: &WorkloadKey,
+        now: Instant,
+        change: impl FnOnce(&mut Layered<ObservedWorkload>, Key),
+    ) -> Concerns {
+        let layer_key = (key.namespace.clone(), key.name.clone());
+        let old = self.workloads.look(&layer_key, now).known();
+        change(&mut self.workloads, layer_key.clone());
+        let new = self.workloads.look(&layer_key, now);
+        match &new {
+            Look::Known(new) => self.ports.observe(key, &new.workload.status),
+            Look::Absent => {
+                self.ports.forget(key);
+                self.failures.remove(key);
+            }
+            Look::Unknown(_) => {}
+        }
+        let new = new.known();
+        self.forget_checks(old.as_deref(), new.as_deref());
+        Concerns::of_workload(self, key, old.as_deref(), new.as_deref(), now)
+    }
+
+    /// Results for ports that the workload has given back say nothing about
+    /// whoever gets them next.
+    fn forget_checks(&mut self, old: Option<&ObservedWorkload>, new: Option<&ObservedWorkload>) {
+        let ports = |observed: Option<&ObservedWorkload>| -> BTreeSet<u16> {
+            routes(observed).map(|route| route.doorman_port).collect()
+        };
+        let (before, after) = (ports(old), ports(new));
+        if before.is_subset(&after) {
+            return;
+        }
+        self.checks.retain(|listener, _| {
+            !before.contains(&listener.port) || after.contains(&listener.port)
+        });
+    }
+
+    pub(crate) fn apply_target(&mut self, new: Arc<ObservedTarget>, now: Instant) -> Concerns {
+        let (kind, key) = (new.target.id.kind, target_key(&new));
+        self.change_target(kind, &key, now, |targets, key| targets.apply(key, new))
+    }
+
+    pub(crate) fn wrote_target(&mut self, new: Arc<ObservedTarget>, now: Instant) -> Concerns {
+        let (kind, key) = (new.target.id.kind, target_key(&new));
+        self.change_target(kind, &key, now, |targets, key| targets.wrote(key, new, now))
+    }
+
+    /// A scale was written, of which the API server answers no more than the
+    /// version.
+    pub(crate) fn wrote_scale(
+        &mut self,
+        kind: TargetKind,
+        key: &Key,
+        version: String,
+        now: Instant,
+    ) -> Concerns {
+        self.change_target(kind, key, now, |targets, key| {
+            targets.wrote_unseen(key, version, now);
+        })
+    }
+
+    pub(crate) fn delete_target(
+        &mut self,
+        kind: TargetKind,
+        key: &Key,
+        uid: &str,
+        now: Instant,
+    ) -> Concerns {
+        self.change_target(kind, key, now, |targets, key| targets.delete(&key, uid))
+    }
+
+    pub(crate) fn spoil_target(
+        &mut self,
+        kind: TargetKind,
+        key: &Key,
+        why: String,
+        now: Instant,
+    ) -> Concerns {
+        self.change_target(kind, key, now, |targets, key| targets.spoil(key, why))
+    }
+
+    fn change_target(
+        &mut self,
+        kind: TargetKind,
+        key: &Key,
+        now: Instant,
+        change: impl FnOnce(&mut Layered<ObservedTarget>, Key),
+    ) -> Concerns {
+        let targets = match kind {
+            TargetKind::Deployment => &mut self.deployments,
+            TargetKind::StatefulSet => &mut self.stateful_sets,
+        };
+        let old = targets.look(key, now).known();
+        change(targets, key.clone());
+        let new = targets.look(key, now).known();
+        Concerns::of_target(self, kind, key, old.as_deref(), new.as_deref(), now)
+    }
+
+    pub(crate) fn apply_namespace(
+        &mut self,
+        new: Arc<ObservedNamespace>,
+        now: Instant,
+    ) -> Concerns {
+        let key = (String::new(), new.name.clone());
+        let old = self.namespaces.look(&key, now).known();
+        let same = old.is_some_and(|old| {
+            (old.deleted, &old.labels, &old.annotations)
+                == (new.deleted, &new.labels, &new.annotations)
+        });
+        self.namespaces.apply(key.clone(), new);
+        if same {
+            return Concerns::nobody();
+        }
+        Concerns::of_namespace(self, &key.1, now)
+    }
+
+    pub(crate) fn delete_namespace(&mut self, name: &str, uid: &str, now: Instant) -> Concerns {
+        self.namespaces
+            .delete(&(String::new(), name.to_owned()), uid);
+        Concerns::of_namespace(self, name, now)
+    }
+
+    pub(crate) fn spoil_namespace(&mut self, name: &str, why: String, now: Instant) -> Concerns {
+        self.namespaces.spoil((String::new(), name.to_owned()), why);
+        Concerns::of_namespace(self, name, now)
+    }
+
+    pub(crate) fn apply_service(&mut self, new: Arc<ObservedService>, now: Instant) -> Concerns {
+        let key = (new.namespace.clone(), new.service.name.clone());
+        self.change_service(&key, now, |services, key| services.apply(key, new))
+    }
+
+    pub(crate) fn delete_service(&mut self, key: &Key, uid: &str, now: Instant) -> Concerns {
+        self.change_service(key, now, |services, key| services.delete(&key, uid))
+    }
+
+    /// A Service that can't be read is passed over.
+    pub(crate) fn spoil_service(&mut self, key: &Key, why: String, now: Instant) -> Concerns {
+        self.change_service(key, now, |services, key| services.spoil(key, why))
+    }
+
+    fn change_service(
+        &mut self,
+        key: &Key,
+        now: Instant,
+        change: impl FnOnce(&mut Layered<ObservedService>, Key),
+    ) -> Concerns {
+        let old = self.services.look(key, now).known();
+        change(&mut self.services, key.clone());
+        let new = self.services.look(key, now).known();
+        let is_same = |old: &ObservedService, new: &ObservedService| old.service == new.service;
+        if let (Some(old), Some(new)) = (&old, &new)
+            && is_same(old, new)
+        {
+            return Concerns::nobody();
+        }
+        let either = [old.as_deref(), new.as_deref()];
+        let mut concerns = Concerns::of_service(self, key, &either, now);
+        let is_doormans = matches!(&self.doorman, DoormanService::Named { namespace, name }
+            if (namespace, name) == (&key.0, &key.1));
+        if is_doormans {
+            concerns.extend(Concerns::of_doorman(self, now));
+        }
+        concerns
+    }
+
+    pub(crate) fn apply_slice(&mut self, new: Arc<ObservedSlice>, now: Instant) -> Concerns {
+        let key = slice_key(&new);
+        self.change_slice(&key, now, |slices, key| slices.apply(key, new))
+    }
+
+    pub(crate) fn wrote_slice(&mut self, new: Arc<ObservedSlice>, now: Instant) -> Concerns {
+        let key = slice_key(&new);
+        self.change_slice(&key, now, |slices, key| slices.wrote(key, new, now))
+    }
+
+    pub(crate) fn delete_slice(&mut self, key: &Key, uid: &str, now: Instant) -> Concerns {
+        self.change_slice(key, now, |slices, key| slices.delete(&key, uid))
+    }
+
+    pub(crate) fn deleted_slice(&mut self, key: &Key, uid: &str, now: Instant) -> Concerns {
+        self.change_slice(key, now, |slices, key| slices.deleted(key, uid, now))
+    }
+
+    fn change_slice(
+        &mut self,
+        key: &Key,
+        now: Instant,
+        change: impl FnOnce(&mut Layered<ObservedSlice>, Key),
+    ) -> Concerns {
+        let old = self.slices.look(key, now).known();
+        change(&mut self.slices, key.clone());
+        let new = self.slices.look(key, now).known();
+        let services: BTreeSet<String> = [&old, &new]
+            .into_iter()
+            .flatten()
+            .map(|observed| observed.slice.spec.service.clone())
+            .collect();
+        let mut concerns = Concerns::nobody();
+        for service in services {
+            let service_key = (key.0.clone(), service);
+            let service = self.services.look(&service_key, now).known();
+            concerns.extend(Concerns::of_service(
+                self,
+                &service_key,
+                &[service.as_deref()],
+                now,
+            ));
+        }
+        concerns
+    }
+
+    pub(crate) fn apply_pod(&mut self, new: Arc<ObservedPod>, now: Instant) -> Concerns {
+        let key = (new.pod.pod.namespace.clone(), new.pod.pod.name.clone());
+        self.change_pod(&key, now, |pods, key| pods.apply(key, new))
+    }
+
+    pub(crate) fn delete_pod(&mut self, key: &Key, uid: &str, now: Instant) -> Concerns {
+        self.change_pod(key, now, |pods, key| pods.delete(&key, uid))
+    }
+
+    fn change_pod(
+        &mut self,
+        key: &Key,
+        now: Instant,
+        change: impl FnOnce(&mut Layered<ObservedPod>, Key),
+    ) -> Concerns {
+        let old = self.pods.look(key, now).known();
+        change(&mut self.pods, key.clone());
+        let new = self.pods.look(key, now).known();
+        let told = |pod: &Option<Arc<ObservedPod>>| {
+            pod.as_ref()
+                .map(|one| (one.pod.clone(), one.labels.clone()))
+        };
+        if told(&old) == told(&new) {
+            return Concerns::nobody();
+        }
+        if let Some(old) = old {
+            let stays_ready = new.is_some_and(|new| {
+                new.pod.state == DoormanState::Ready && new.pod.pod.uid == old.pod.pod.uid
+            });
+            if !stays_ready {
+                self.checks
+                    .retain(|listener, _| listener.pod != old.pod.pod.uid);
+            }
+        }
+        Concerns::of_doorman(self, now)
+    }
+
+    /// A connect check ended.
+    pub(crate) fn checked(&mut self, listener: Listener, check: Check) {
+        self.checks.insert(listener, check);
+    }
+
+    /// A slice write failed.
+    pub(crate) fn slice_failed(
+        &mut self,
+        key: &WorkloadKey,
+        slice: &str,
+        at: jiff::Timestamp,
+        why: SliceProblem,
+    ) {
+        let failures = self.failures.entry(key.clone()).or_default();
+        let count = failures.get(slice).map_or(0, |last| last.count);
+        let failure = SliceFailure {
+            at,
+            count: count.saturating_add(1),
+            why,
+        };
+        failures.insert(slice.to_owned(), failure);
+    }
+
+    /// A slice write succeeded.
+    pub(crate) fn slice_written(&mut self, key: &WorkloadKey, slice: &str) {
+        if let Some(failures) = self.failures.get_mut(key) {
+            failures.remove(slice);
+        }
+    }
+}
+
+/// The routes that a status records.
+pub(super) fn routes(observed: Option<&ObservedWorkload>) -> impl Iterator<Item = &Route> {
+    observed
+        .and_then(|observed| observed.workload.status.doorman.as_ref())
+        .into_iter()
+        .flat_map(|doorman| &doorman.routes)
+}
+
+/// Whether the doorman's pods matter to it.
+pub(super) fn is_routed(observed: &ObservedWorkload) -> bool {
+    routes(Some(observed)).next().is_some()
+        || matches!(
+            observed.workload.status.phase,
+            Some(Phase::Pausing | Phase::Paused | Phase::Resuming)
+        )
+}
+
+fn target_key(observed: &ObservedTarget) -> Key {
+    (observed.namespace.clone(), observed.target.id.name.clone())
+}
+
+fn slice_key(observed: &ObservedSlice) -> Key {
+    (observed.namespace.clone(), observed.slice.spec.name.clone())
+}
+
+#[cfg(test)]
+#[path = "index_tests.rs"]
+mod tests;

@@ -1,0 +1,21 @@
+//! From watches to Worlds.
+//!
+//! [`Index`] is a plain object that watches and own writes change; it yields a
+//! World for a key and says whom a change concerns. Never writes to the cluster.
+
+mod concerns;
+pub(crate) mod convert;
+mod index;
+mod layered;
+mod pods;
+pub(crate) mod thin;
+mod watches;
+mod world;
+
+pub(crate) use self::{
+    concerns::{Concerns, TargetKey},
+    index::{DoormanService, Index},
+    layered::Look,
+    pods::count_pods,
+    watches::{Watches, start},
+};

@@ -1,0 +1,219 @@
+//! The World of one ManagedWorkload, and whatever else is asked of the index.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
+
+use napwake_api::{settings::Defaults, workload::TargetKind};
+use napwake_decide::{
+    Seen, World, optin,
+    world::{Doorman, Namespace, Peer, Service, Slice, WorkloadKey},
+};
+use tokio::time::Instant;
+
+use super::{
+    concerns::selects,
+    convert::{Made, ObservedNamespace, ObservedService, ObservedTarget, ObservedWorkload},
+    index::{DoormanService, Index, routes},
+    layered::{Key, Layered, Look},
+};
+
+impl Index {
+    /// What was observed for `key`; none where there is no such ManagedWorkload,
+    /// or it can't be read.
+    pub(crate) fn world(&self, key: &WorkloadKey, pods: Seen<u32>, now: Instant) -> Option<World> {
+        let observed = self.workload(key, now)?;
+        let workload = &observed.workload;
+        let target_ref = &workload.spec.target_ref;
+        let target = self.look_target(
+            target_ref.kind,
+            &(key.namespace.clone(), target_ref.name.clone()),
+            now,
+        );
+        let services = self.services_of(&observed, &target, now);
+        let slices = self.slices_of(&key.namespace, &observed, &services, now);
+        let ports: BTreeSet<u16> = routes(Some(&observed))
+            .map(|route| route.doorman_port)
+            .collect();
+        let checks = self.checks.iter();
+        let namespace = self.look_namespace(&key.namespace, now);
+        Some(World {
+            workload: workload.clone(),
+            never_idle: self.never_idle(&observed, &target, &namespace),
+            target: seen(target, |observed| observed.target.clone()),
+            pods,
+            namespace: seen(namespace, |namespace| Namespace {
+                deleted: namespace.deleted,
+            }),
+            services: Seen::Known(services),
+            slices: Seen::Known(slices),
+            doorman: self.doorman(now),
+            checks: checks
+                .filter(|(listener, _)| ports.contains(&listener.port))
+                .map(|(listener, check)| (listener.clone(), *check))
+                .collect(),
+            slice_failures: self.failures.get(key).cloned().unwrap_or_default(),
+            peers: Seen::Known(self.peers(key, now)),
+        })
+    }
+
+    pub(crate) fn workload(
+        &self,
+        key: &WorkloadKey,
+        now: Instant,
+    ) -> Option<Arc<ObservedWorkload>> {
+        let key = (key.namespace.clone(), key.name.clone());
+        self.workloads.look(&key, now).known()
+    }
+
+    pub(crate) fn all_workloads(
+        &self,
+        now: Instant,
+    ) -> impl Iterator<Item = Arc<ObservedWorkload>> + '_ {
+        self.workloads.all(now)
+    }
+
+    pub(crate) fn workloads_within<'a>(
+        &'a self,
+        namespace: &'a str,
+        now: Instant,
+    ) -> impl Iterator<Item = Arc<ObservedWorkload>> + 'a {
+        self.workloads.within(namespace, now)
+    }
+
+    pub(crate) fn look_target(
+        &self,
+        kind: TargetKind,
+        key: &Key,
+        now: Instant,
+    ) -> Look<ObservedTarget> {
+        self.targets(kind).look(key, now)
+    }
+
+    pub(crate) fn targets(&self, kind: TargetKind) -> &Layered<ObservedTarget> {
+        match kind {
+            TargetKind::Deployment => &self.deployments,
+            TargetKind::StatefulSet => &self.stateful_sets,
+        }
+    }
+
+    pub(super) fn services_within<'a>(
+        &'a self,
+        namespace: &'a str,
+        now: Instant,
+    ) -> impl Iterator<Item = Arc<ObservedService>> + 'a {
+        self.services.within(namespace, now)
+    }
+
+    pub(crate) fn look_namespace(&self, name: &str, now: Instant) -> Look<ObservedNamespace> {
+        self.namespaces.look(&(String::new(), name.to_owned()), now)
+    }
+
+    pub(crate) fn defaults(&self) -> Defaults {
+        self.defaults
+    }
+
+    /// Those that select the target's pods, and those that a route names.
+    fn services_of(
+        &self,
+        observed: &ObservedWorkload,
+        target: &Look<ObservedTarget>,
+        now: Instant,
+    ) -> Vec<Service> {
+        let routed: BTreeSet<&str> = routes(Some(observed))
+            .map(|route| route.service.as_str())
+            .collect();
+        let labels = match target {
+            Look::Known(target) => Some(&target.target.template.labels),
+            Look::Absent | Look::Unknown(_) => None,
+        };
+        self.services
+            .within(&observed.workload.key.namespace, now)
+            .filter(|one| {
+                routed.contains(one.service.name.as_str())
+                    || labels.is_some_and(|labels| selects(&one.service.selector, labels))
+            })
+            .map(|one| one.service.clone())
+            .collect()
+    }
+
+    fn slices_of(
+        &self,
+        namespace: &str,
+        observed: &ObservedWorkload,
+        services: &[Service],
+        now: Instant,
+    ) -> Vec<Slice> {
+        let routed = routes(Some(observed)).map(|route| route.service.as_str());
+        let names: BTreeSet<&str> = services
+            .iter()
+            .map(|service| service.name.as_str())
+            .chain(routed)
+            .collect();
+        self.slices
+            .within(namespace, now)
+            .filter(|one| names.contains(one.slice.spec.service.as_str()))
+            .map(|one| one.slice.clone())
+            .collect()
+    }
+
+    fn doorman(&self, now: Instant) -> Doorman {
+        let DoormanService::Named { namespace, name } = &self.doorman else {
+            return Doorman::Disabled;
+        };
+        let service = self.services.look(&(namespace.clone(), name.clone()), now);
+        Doorman::Enabled(match service {
+            Look::Absent => Seen::Absent,
+            Look::Unknown(why) => Seen::Unknown(why),
+            Look::Known(service) => Seen::Known(
+                self.pods
+                    .within(namespace, now)
+                    .filter(|pod| selects(&service.service.selector, &pod.labels))
+                    .map(|pod| pod.pod.clone())
+                    .collect(),
+            ),
+        })
+    }
+
+    fn peers(&self, key: &WorkloadKey, now: Instant) -> Vec<Peer> {
+        self.workloads
+            .within(&key.namespace, now)
+            .filter(|one| one.workload.key != *key)
+            .map(|one| Peer {
+                name: one.workload.key.name.clone(),
+                created: one.workload.created,
+                deleted: one.workload.deleted,
+                target: one.workload.spec.target_ref.clone(),
+                phase: one.workload.status.phase,
+                routes: routes(Some(&one)).cloned().collect(),
+            })
+            .collect()
+    }
+
+    /// For one made for a label whose `idle-after` can't be read.
+    fn never_idle(
+        &self,
+        observed: &ObservedWorkload,
+        target: &Look<ObservedTarget>,
+        namespace: &Look<ObservedNamespace>,
+    ) -> Option<String> {
+        let (Made::ByLabel(_), Look::Known(target)) = (&observed.made, target) else {
+            return None;
+        };
+        let none = BTreeMap::new();
+        let annotations = match namespace {
+            Look::Known(namespace) => &namespace.annotations,
+            Look::Absent | Look::Unknown(_) => &none,
+        };
+        optin::never_idle(&target.target.annotations, annotations, self.defaults)
+    }
+}
+
+fn seen<T, U>(look: Look<T>, map: impl FnOnce(&T) -> U) -> Seen<U> {
+    match look {
+        Look::Known(object) => Seen::Known(map(&object)),
+        Look::Absent => Seen::Absent,
+        Look::Unknown(why) => Seen::Unknown(why),
+    }
+}

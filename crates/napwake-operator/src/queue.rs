@@ -1,0 +1,201 @@
+//! A queue of keys that need work.
+//!
+//! A key is worked on by one at a time, waits at most once, and is worked on
+//! again if it was asked for meanwhile. Wakes have a lane and room of their own,
+//! so that none waits for other workloads' slower work. Knows nothing of what
+//! the work is, and spawns nothing: all work is part of the future that
+//! [`Queue::run`] is, and ends with it.
+
+use std::{
+    collections::{HashMap, HashSet, VecDeque},
+    convert::Infallible,
+    future::Future,
+    hash::Hash,
+    time::Duration,
+};
+
+use futures::{StreamExt, stream::FuturesUnordered};
+use parking_lot::Mutex;
+use tokio::sync::Notify;
+use tokio_util::time::{DelayQueue, delay_queue};
+
+/// Work that is due later than this is done then all the same: it does no harm.
+const LONGEST_DELAY: Duration = Duration::from_hours(24);
+
+/// How much a key's work hurries.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Urgency {
+    Usual,
+    /// Somebody may be waiting for a wake.
+    Wake,
+}
+
+/// How many keys are worked on at once.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Room {
+    /// In all, but for wakes that find no room among these.
+    pub(crate) usual: usize,
+    /// Wakes, in addition.
+    pub(crate) wakes: usize,
+}
+
+/// When a key wants work again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Next {
+    /// Not before somebody asks.
+    WhenAsked,
+    /// After this time, unless somebody asks before.
+    After(Duration),
+}
+
+/// Keys that wait, and keys that are worked on.
+#[derive(Debug)]
+pub(crate) struct Queue<K> {
+    waiting: Mutex<Waiting<K>>,
+    news: Notify,
+}
+
+#[derive(Debug)]
+struct Waiting<K> {
+    lanes: [VecDeque<K>; 2],
+    queued: HashMap<K, Urgency>,
+    running: HashSet<K>,
+    /// Asked for while being worked on.
+    again: HashMap<K, Urgency>,
+}
+
+impl<K: Clone + Eq + Hash> Queue<K> {
+    pub(crate) fn new() -> Self {
+        Self {
+            waiting: Mutex::new(Waiting {
+                lanes: [VecDeque::new(), VecDeque::new()],
+                queued: HashMap::new(),
+                running: HashSet::new(),
+                again: HashMap::new(),
+            }),
+            news: Notify::new(),
+        }
+    }
+
+    /// Asks for work on `key`, as soon as there's room. Never waits.
+    pub(crate) fn add(&self, key: K, urgency: Urgency) {
+        self.waiting.lock().add(key, urgency);
+        self.news.notify_one();
+    }
+
+    /// How many keys wait for room.
+    pub(crate) fn depth(&self) -> usize {
+        let waiting = self.waiting.lock();
+        waiting.queued.len() + waiting.again.len()
+    }
+
+    /// Works for ever, and stops all work where it stands when dropped: then the
+    /// keys that were being worked on are asked for again by nobody but the
+    /// caller. Only one may run at a time.
+    pub(crate) async fn run<W, F>(&self, room: Room, work: W) -> Infallible
+    where
+        W: Fn(K) -> F,
+        F: Future<Output = Next>,
+    {
+        self.waiting.lock().forget_running();
+        let mut running = FuturesUnordered::new();
+        let mut delays = DelayQueue::new();
+        let mut timers: HashMap<K, delay_queue::Key> = HashMap::new();
+        loop {
+            while let Some(key) = self.waiting.lock().take(room) {
+                if let Some(timer) = timers.remove(&key) {
+                    delays.remove(&timer);
+                }
+                let done = work(key.clone());
+                running.push(async move { (key, done.await) });
+            }
+            // Every arm is cancel-safe: an unread notification stays stored, and
+            // the other two are streams.
+            tokio::select! {
+                () = self.news.notified() => {}
+                Some((key, next)) = running.next(), if !running.is_empty() => {
+                    self.waiting.lock().done(&key);
+                    if let Next::After(delay) = next {
+                        let timer = delays.insert(key.clone(), delay.min(LONGEST_DELAY));
+                        timers.insert(key, timer);
+                    }
+                }
+                Some(due) = delays.next(), if !delays.is_empty() => {
+                    let key = due.into_inner();
+                    timers.remove(&key);
+                    self.waiting.lock().add(key, Urgency::Usual);
+                }
+            }
+        }
+    }
+}
+
+impl<K: Clone + Eq + Hash> Waiting<K> {
+    fn add(&mut self, key: K, urgency: Urgency) {
+        if self.running.contains(&key) {
+            let known = self.again.entry(key).or_insert(urgency);
+            *known = (*known).max(urgency);
+            return;
+        }
+        match self.queued.get(&key) {
+            Some(known) if *known >= urgency => {}
+            // It waits in the slower lane too, where it's passed over.
+            _ => {
+                self.lanes[lane(urgency)].push_back(key.clone());
+                self.queued.insert(key, urgency);
+            }
+        }
+    }
+
+    /// The next key for which there's room; it counts as being worked on.
+    fn take(&mut self, room: Room) -> Option<K> {
+        let busy = self.running.len();
+        let wakes_too = busy < room.usual + room.wakes;
+        let key = wakes_too
+            .then(|| self.next_in(Urgency::Wake))
+            .flatten()
+            .or_else(|| {
+                let any = busy < room.usual;
+                any.then(|| self.next_in(Urgency::Usual)).flatten()
+            })?;
+        self.queued.remove(&key);
+        self.running.insert(key.clone());
+        Some(key)
+    }
+
+    /// Passes over those that have moved to the faster lane, or that were taken
+    /// from it already.
+    fn next_in(&mut self, urgency: Urgency) -> Option<K> {
+        loop {
+            let key = self.lanes[lane(urgency)].pop_front()?;
+            if self.queued.get(&key) == Some(&urgency) {
+                return Some(key);
+            }
+        }
+    }
+
+    fn done(&mut self, key: &K) {
+        self.running.remove(key);
+        if let Some(urgency) = self.again.remove(key) {
+            self.add(key.clone(), urgency);
+        }
+    }
+
+    fn forget_running(&mut self) {
+        self.running.clear();
+        for (key, urgency) in std::mem::take(&mut self.again) {
+            self.add(key, urgency);
+        }
+    }
+}
+
+const fn lane(urgency: Urgency) -> usize {
+    match urgency {
+        Urgency::Usual => 0,
+        Urgency::Wake => 1,
+    }
+}
+
+#[cfg(test)]
+#[path = "queue_tests.rs"]
+mod tests;

@@ -1,0 +1,164 @@
+//! What the queue promises, under a paused clock.
+
+use std::{cell::RefCell, collections::BTreeMap, rc::Rc};
+
+use tokio::{
+    sync::Semaphore,
+    time::{Instant, advance, timeout},
+};
+
+use super::*;
+
+const ROOM: Room = Room { usual: 2, wakes: 1 };
+
+/// Work that notes when it begins and ends once it's let go.
+#[derive(Clone)]
+struct Bench {
+    begun: Rc<RefCell<Vec<&'static str>>>,
+    gates: Rc<RefCell<BTreeMap<&'static str, Rc<Semaphore>>>>,
+    next: Next,
+}
+
+impl Bench {
+    fn new(next: Next) -> Self {
+        Self {
+            begun: Rc::default(),
+            gates: Rc::default(),
+            next,
+        }
+    }
+
+    fn gate(&self, key: &'static str) -> Rc<Semaphore> {
+        let mut gates = self.gates.borrow_mut();
+        Rc::clone(
+            gates
+                .entry(key)
+                .or_insert_with(|| Rc::new(Semaphore::new(0))),
+        )
+    }
+
+    fn let_go(&self, key: &'static str) {
+        self.gate(key).add_permits(1);
+    }
+
+    async fn work(self, key: &'static str) -> Next {
+        self.begun.borrow_mut().push(key);
+        self.gate(key).acquire().await.unwrap().forget();
+        self.next
+    }
+
+    /// Runs until nothing more happens by itself, and says what began.
+    async fn settle(&self, queue: &Queue<&'static str>, running: &mut Running<'_>) -> String {
+        let _ = queue;
+        for _ in 0..32 {
+            futures::future::poll_immediate(running.as_mut()).await;
+        }
+        self.begun
+            .borrow_mut()
+            .drain(..)
+            .collect::<Vec<_>>()
+            .join(" ")
+    }
+}
+
+type Running<'a> = std::pin::Pin<Box<dyn Future<Output = Infallible> + 'a>>;
+
+fn start<'a>(queue: &'a Queue<&'static str>, bench: &Bench) -> Running<'a> {
+    let bench = bench.clone();
+    Box::pin(queue.run(ROOM, move |key| bench.clone().work(key)))
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_key_waits_once_and_is_worked_on_by_one() {
+    let (queue, bench) = (Queue::new(), Bench::new(Next::WhenAsked));
+    let mut running = start(&queue, &bench);
+    queue.add("a", Urgency::Usual);
+    queue.add("a", Urgency::Usual);
+    assert_eq!(bench.settle(&queue, &mut running).await, "a");
+    // Asked for meanwhile, any number of times: once more, afterwards.
+    queue.add("a", Urgency::Usual);
+    queue.add("a", Urgency::Usual);
+    assert_eq!(bench.settle(&queue, &mut running).await, "");
+    assert_eq!(queue.depth(), 1);
+    bench.let_go("a");
+    assert_eq!(bench.settle(&queue, &mut running).await, "a");
+    bench.let_go("a");
+    assert_eq!(bench.settle(&queue, &mut running).await, "");
+    assert_eq!(queue.depth(), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn wakes_overtake_and_have_room_of_their_own() {
+    let (queue, bench) = (Queue::new(), Bench::new(Next::WhenAsked));
+    let mut running = start(&queue, &bench);
+    for key in ["a", "b", "c", "d"] {
+        queue.add(key, Urgency::Usual);
+    }
+    assert_eq!(bench.settle(&queue, &mut running).await, "a b");
+    // It waited already, and now it hurries.
+    queue.add("d", Urgency::Wake);
+    assert_eq!(bench.settle(&queue, &mut running).await, "d");
+    bench.let_go("a");
+    bench.let_go("b");
+    bench.let_go("d");
+    assert_eq!(bench.settle(&queue, &mut running).await, "c");
+    bench.let_go("c");
+    assert_eq!(bench.settle(&queue, &mut running).await, "");
+    assert_eq!(queue.depth(), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn works_again_when_due_or_asked_whichever_is_first() {
+    let (queue, bench) = (
+        Queue::new(),
+        Bench::new(Next::After(Duration::from_secs(30))),
+    );
+    let mut running = start(&queue, &bench);
+    queue.add("a", Urgency::Usual);
+    bench.let_go("a");
+    assert_eq!(bench.settle(&queue, &mut running).await, "a");
+    advance(Duration::from_secs(29)).await;
+    assert_eq!(bench.settle(&queue, &mut running).await, "");
+    bench.let_go("a");
+    advance(Duration::from_secs(2)).await;
+    assert_eq!(bench.settle(&queue, &mut running).await, "a");
+    // Asked for after 10 s: the 30 s count from then.
+    advance(Duration::from_secs(10)).await;
+    queue.add("a", Urgency::Usual);
+    bench.let_go("a");
+    assert_eq!(bench.settle(&queue, &mut running).await, "a");
+    advance(Duration::from_secs(25)).await;
+    assert_eq!(bench.settle(&queue, &mut running).await, "");
+    advance(Duration::from_secs(6)).await;
+    assert_eq!(bench.settle(&queue, &mut running).await, "a");
+}
+
+/// What was being worked on when a term ended can be asked for in the next one.
+#[tokio::test(start_paused = true)]
+async fn dropping_it_stops_the_work() {
+    let (queue, bench) = (Queue::new(), Bench::new(Next::WhenAsked));
+    let mut running = start(&queue, &bench);
+    queue.add("a", Urgency::Usual);
+    assert_eq!(bench.settle(&queue, &mut running).await, "a");
+    drop(running);
+    let mut running = start(&queue, &bench);
+    queue.add("a", Urgency::Usual);
+    assert_eq!(bench.settle(&queue, &mut running).await, "a");
+}
+
+#[tokio::test(start_paused = true)]
+async fn asks_from_outside_wake_it_up() {
+    let (queue, bench) = (Queue::new(), Bench::new(Next::WhenAsked));
+    let begin = Instant::now();
+    let ask = async {
+        tokio::time::sleep(Duration::from_secs(5)).await;
+        queue.add("a", Urgency::Wake);
+    };
+    let running = async {
+        let ended = timeout(Duration::from_secs(6), start(&queue, &bench)).await;
+        assert!(ended.is_err());
+    };
+    tokio::join!(ask, running);
+    assert_eq!(*bench.begun.borrow(), ["a"]);
+    assert_eq!(begin.elapsed(), Duration::from_secs(6));
+}

@@ -1,0 +1,183 @@
+//! One reconciler for a ManagedWorkload, whatever happened: observe, decide,
+//! apply, and again until nothing is left to write.
+//!
+//! Holds no logic of its own: what to do is `decide`'s, how is `apply`'s. A
+//! stamp leads to the same function, and from it straight to one scale write.
+
+use std::{collections::HashMap, error::Error, sync::Arc, time::Duration};
+
+use jiff::Timestamp;
+use napwake_decide::{Plan, Seen, World, Write, decide, world::WorkloadKey};
+use napwake_kit::clock::Clock;
+use parking_lot::Mutex;
+use tokio::time::Instant;
+
+use crate::{
+    apply::{Applier, ApplyError},
+    leader::Term,
+    observe::{Look, count_pods},
+    queue::{Next, Room, Urgency},
+    shared::Shared,
+};
+
+/// Workloads that are looked at at once.
+const ROOM: Room = Room {
+    usual: 32,
+    wakes: 64,
+};
+
+/// Plans in a row for one workload before others get their turn.
+const ROUNDS: usize = 12;
+
+/// How soon a plan that failed is made anew, doubled each time in a row.
+const FIRST_RETRY: Duration = Duration::from_millis(250);
+
+/// The longest such wait.
+const LAST_RETRY: Duration = Duration::from_mins(1);
+
+/// Looks at ManagedWorkloads.
+pub(crate) struct Reconciler {
+    pub(crate) applier: Applier,
+    shared: Arc<Shared>,
+    clock: Clock,
+    /// Failures in a row.
+    failed: Mutex<HashMap<WorkloadKey, u32>>,
+}
+
+impl Reconciler {
+    pub(crate) fn new(applier: Applier) -> Self {
+        Self {
+            shared: Arc::clone(&applier.shared),
+            clock: applier.clock.clone(),
+            failed: Mutex::default(),
+            applier,
+        }
+    }
+
+    /// Looks at every workload, and again whenever anything concerns it, for as
+    /// long as `term` lasts.
+    pub(crate) async fn run(&self, term: Term) -> std::convert::Infallible {
+        self.failed.lock().clear();
+        let keys = self.shared.with(|index, now| {
+            let workloads = index.all_workloads(now);
+            workloads
+                .map(|one| one.workload.key.clone())
+                .collect::<Vec<_>>()
+        });
+        for key in keys {
+            self.shared.workloads.add(key, Urgency::Usual);
+        }
+        let work = |key| self.reconcile(key, &term);
+        self.shared.workloads.run(ROOM, work).await
+    }
+
+    async fn reconcile(&self, key: WorkloadKey, term: &Term) -> Next {
+        let begun = Instant::now();
+        let next = self.settle(&key, term).await;
+        self.applier.metrics.observe_time(begun.elapsed());
+        next
+    }
+
+    async fn settle(&self, key: &WorkloadKey, term: &Term) -> Next {
+        for _ in 0..ROUNDS {
+            let Some((world, plan)) = self.decide(key).await else {
+                self.failed.lock().remove(key);
+                return Next::WhenAsked;
+            };
+            let again = plan.again;
+            // Checks answer later, and ask for the next look then.
+            let settled = plan.writes.iter().all(is_check);
+            if let Err(error) = self.applier.apply(term, &world, plan).await {
+                return self.retry(key, &error);
+            }
+            if settled {
+                self.failed.lock().remove(key);
+                return self.next(again);
+            }
+        }
+        tracing::debug!(
+            namespace = key.namespace,
+            workload = key.name,
+            rounds = ROUNDS,
+            "not settled yet"
+        );
+        Next::After(FIRST_RETRY)
+    }
+
+    /// Decides from what is known. Pods are counted only where nothing else is
+    /// to be done, so that no wake waits for it.
+    async fn decide(&self, key: &WorkloadKey) -> Option<(World, Plan)> {
+        let (world, plan) = self.decide_with(key, Seen::Unknown("not counted".to_owned()))?;
+        if !plan.is_empty() || !World::wants_pods(&world.workload.status) {
+            return Some((world, plan));
+        }
+        let pods = self.count_pods(&world).await;
+        self.decide_with(key, pods)
+    }
+
+    fn decide_with(&self, key: &WorkloadKey, pods: Seen<u32>) -> Option<(World, Plan)> {
+        let at = self.clock.now();
+        // Under one lock: what is taken of the ledger here is seen by the next.
+        self.shared.with(|index, now| {
+            let world = index.world(key, pods, now)?;
+            let plan = decide(&world, &mut index.ports, at);
+            Some((world, plan))
+        })
+    }
+
+    async fn count_pods(&self, world: &World) -> Seen<u32> {
+        let namespace = &world.workload.key.namespace;
+        let target = &world.workload.spec.target_ref;
+        let key = (namespace.clone(), target.name.clone());
+        let known = self
+            .shared
+            .with(|index, now| index.look_target(target.kind, &key, now));
+        let selector = match known {
+            Look::Known(target) => target.selector.clone(),
+            Look::Absent => return Seen::Absent,
+            Look::Unknown(why) => return Seen::Unknown(why),
+        };
+        match selector {
+            Some(selector) => count_pods(&self.applier.client, namespace, &selector).await,
+            None => Seen::Unknown("the target's selector can't be read".to_owned()),
+        }
+    }
+
+    fn next(&self, again: Option<Timestamp>) -> Next {
+        let Some(again) = again else {
+            return Next::WhenAsked;
+        };
+        let wait = again.duration_since(self.clock.now());
+        // A moment later, so that it's surely past.
+        let wait = Duration::try_from(wait).unwrap_or_default();
+        Next::After(wait + Duration::from_millis(1))
+    }
+
+    fn retry(&self, key: &WorkloadKey, error: &ApplyError) -> Next {
+        let count = {
+            let mut failed = self.failed.lock();
+            let count = failed.entry(key.clone()).or_insert(0);
+            *count = count.saturating_add(1);
+            *count
+        };
+        let (namespace, workload) = (&key.namespace, &key.name);
+        let cause = error.source().map(ToString::to_string);
+        match error {
+            // Most often a watch is a moment behind, and tells soon.
+            ApplyError::Stale { .. } if count <= 3 => {
+                tracing::debug!(namespace, workload, %error, cause, "decided anew");
+            }
+            ApplyError::Stale { write, .. } | ApplyError::Failed { write, .. } => {
+                self.applier.metrics.count_error(write);
+                tracing::warn!(namespace, workload, %error, cause, "a write failed");
+            }
+            ApplyError::NotLeader => {}
+        }
+        let doublings = count.saturating_sub(1).min(16);
+        Next::After(FIRST_RETRY.saturating_mul(1 << doublings).min(LAST_RETRY))
+    }
+}
+
+const fn is_check(write: &Write) -> bool {
+    matches!(write, Write::CheckListeners(_))
+}

@@ -1,0 +1,48 @@
+//! What the watches, the reconciler and the opting in share: the index behind
+//! one lock, and the queues of those whom its changes concern.
+
+use napwake_decide::world::WorkloadKey;
+use parking_lot::Mutex;
+use tokio::time::Instant;
+
+use crate::{
+    observe::{Concerns, Index, TargetKey},
+    queue::{Queue, Urgency},
+};
+
+/// Everything observed, and what has to be looked at.
+#[derive(Debug)]
+pub(crate) struct Shared {
+    index: Mutex<Index>,
+    /// ManagedWorkloads to be decided.
+    pub(crate) workloads: Queue<WorkloadKey>,
+    /// Deployments and StatefulSets whose opting in is to be looked at.
+    pub(crate) targets: Queue<TargetKey>,
+}
+
+impl Shared {
+    pub(crate) fn new(index: Index) -> Self {
+        Self {
+            index: Mutex::new(index),
+            workloads: Queue::new(),
+            targets: Queue::new(),
+        }
+    }
+
+    /// Changes the index and asks for work on everybody whom it concerns.
+    pub(crate) fn change(&self, change: impl FnOnce(&mut Index, Instant) -> Concerns) {
+        let concerns = change(&mut self.index.lock(), Instant::now());
+        for (key, urgency) in concerns.workloads {
+            self.workloads.add(key, urgency);
+        }
+        for key in concerns.targets {
+            self.targets.add(key, Urgency::Usual);
+        }
+    }
+
+    /// Looks something up, or decides, which reserves ports. Nothing may be
+    /// waited for in `look`.
+    pub(crate) fn with<T>(&self, look: impl FnOnce(&mut Index, Instant) -> T) -> T {
+        look(&mut self.index.lock(), Instant::now())
+    }
+}

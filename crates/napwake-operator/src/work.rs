@@ -1,0 +1,143 @@
+//! What an operator does while it leads.
+//!
+//! Begins each term by reading every ManagedWorkload anew: what an earlier
+//! leader wrote last may not have come through the watch yet, and a port that it
+//! gave away must not be given away again (DRAIN-23).
+
+use std::{convert::Infallible, sync::Arc, time::Duration};
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ListMeta;
+use kube::{Resource, api::ListParams, core::Request};
+use napwake_api::ManagedWorkload;
+use napwake_decide::{Ports, ports::Caps};
+use serde::{Deserialize, de::IgnoredAny};
+use tokio::time::sleep;
+use tokio_util::sync::CancellationToken;
+
+use crate::{apply::Applier, leader::Term, observe::convert, optin::OptIns, reconcile::Reconciler};
+
+/// Objects in one page of the list.
+const PAGE: u32 = 250;
+
+/// How soon a list that failed is tried again.
+const RETRY: Duration = Duration::from_secs(1);
+
+/// The work of a leader.
+pub(crate) struct Work {
+    reconciler: Reconciler,
+    opt_ins: Option<OptIns>,
+    caps: Caps,
+    led: CancellationToken,
+}
+
+impl Work {
+    pub(crate) fn new(reconciler: Reconciler, opt_ins: Option<OptIns>, caps: Caps) -> Self {
+        Self {
+            reconciler,
+            opt_ins,
+            caps,
+            led: CancellationToken::new(),
+        }
+    }
+
+    /// Works for as long as it isn't dropped.
+    pub(crate) async fn run(self: Arc<Self>, term: Term) -> Infallible {
+        let _leading = Leading::new(self.applier());
+        self.catch_up().await;
+        self.led.cancel();
+        let opt_ins = async {
+            match &self.opt_ins {
+                Some(opt_ins) => opt_ins.run(term.clone()).await,
+                None => std::future::pending().await,
+            }
+        };
+        tokio::select! {
+            never = self.reconciler.run(term.clone()) => never,
+            never = opt_ins => never,
+        }
+    }
+
+    /// Waits until this process has led once.
+    pub(crate) async fn has_led(&self) {
+        self.led.cancelled().await;
+    }
+
+    pub(crate) fn applier(&self) -> &Applier {
+        &self.reconciler.applier
+    }
+
+    /// Reads everything that the ledger of ports is made of.
+    async fn catch_up(&self) {
+        let workloads = loop {
+            match self.list().await {
+                Ok(workloads) => break workloads,
+                Err(error) => tracing::warn!(%error, "can't list ManagedWorkloads"),
+            }
+            sleep(RETRY).await;
+        };
+        let shared = &self.applier().shared;
+        for workload in workloads {
+            let observed = Arc::new(convert::workload(workload));
+            shared.change(|index, now| index.wrote_workload(observed, now));
+        }
+        shared.with(|index, now| index.begin_term(Ports::new(self.caps), now));
+    }
+
+    /// From the API server's storage rather than its caches, page by page.
+    async fn list(&self) -> kube::Result<Vec<ManagedWorkload>> {
+        let mut params = ListParams::default().limit(PAGE);
+        let mut all = Vec::new();
+        loop {
+            let path = ManagedWorkload::url_path(&(), None);
+            let request = Request::new(path)
+                .list(&params)
+                .map_err(kube::Error::BuildRequest)?;
+            let page: Page = self.applier().client.request(request).await?;
+            all.extend(page.items.into_iter().filter_map(Item::readable));
+            match page.metadata.continue_.filter(|token| !token.is_empty()) {
+                Some(token) => params = params.continue_token(&token),
+                None => return Ok(all),
+            }
+        }
+    }
+}
+
+/// A page of ManagedWorkloads.
+#[derive(Deserialize)]
+struct Page {
+    metadata: ListMeta,
+    items: Vec<Item>,
+}
+
+/// One that can't be read doesn't fail its page; the watch complains of it.
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum Item {
+    Readable(Box<ManagedWorkload>),
+    Unreadable(IgnoredAny),
+}
+
+impl Item {
+    fn readable(self) -> Option<ManagedWorkload> {
+        match self {
+            Self::Readable(workload) => Some(*workload),
+            Self::Unreadable(_) => None,
+        }
+    }
+}
+
+/// Says for as long as it lives that this process leads.
+struct Leading<'a>(&'a Applier);
+
+impl<'a> Leading<'a> {
+    fn new(applier: &'a Applier) -> Self {
+        applier.metrics.leads.set(1);
+        Self(applier)
+    }
+}
+
+impl Drop for Leading<'_> {
+    fn drop(&mut self) {
+        self.0.metrics.leads.set(0);
+    }
+}
