@@ -219,5 +219,16 @@ fn turned_away(body: Body, form: BodyForm) -> Verdict {
     Verdict::Answer(Answer { kind, body }, Tally::TurnedAway)
 }
 
+/// For fuzzing: whatever `bytes` are, a workload that asks holds nobody, and
+/// whoever is answered gets an answer that says so.
+#[doc(hidden)]
+pub fn fuzz_verdict(bytes: &[u8]) {
+    let heard = Heard::Head(crate::head::HeadScan::new().settle(bytes));
+    match judge(&heard, Standing::Asks, &Agents::built_in()) {
+        Verdict::Answer(answer, _) => assert!(answer.to_bytes().starts_with(b"HTTP/1.1 ")),
+        verdict => assert!(matches!(verdict, Verdict::Close(Tally::TurnedAway))),
+    }
+}
+
 #[cfg(test)]
 mod tests;

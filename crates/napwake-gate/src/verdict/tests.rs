@@ -348,8 +348,6 @@ proptest! {
         any_request(),
         prop::collection::vec(any::<u8>(), 0..64),
     ]) {
-        let heard = Heard::Head(HeadScan::new().settle(&bytes));
-        let verdict = judge(&heard, Standing::Asks, &agents());
-        prop_assert!(matches!(verdict, Verdict::Answer(..) | Verdict::Close(_)), "{verdict:?}");
+        fuzz_verdict(&bytes);
     }
 }
