@@ -94,6 +94,14 @@ pub(super) fn import(state: &State, node: &Node, archive: &Path) -> Result<(), C
     Ok(run::check(&mut command)?)
 }
 
+/// Whether the node has an image of this name.
+pub(super) fn has_image(state: &State, node: &Node, name: &str) -> Result<bool, ClusterError> {
+    let mut command = ctr(state, node);
+    command.args(["images", "list", "--quiet"]);
+    let all = run::output(command.arg(format!("name=={name}")))?;
+    Ok(all.lines().any(|line| line == name))
+}
+
 fn ctr(state: &State, node: &Node) -> Command {
     let mut command = Command::new("ctr");
     command.args(["--namespace", "k8s.io", "--address"]);

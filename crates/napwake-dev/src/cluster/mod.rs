@@ -5,6 +5,7 @@
 //! everything away. Neither ever touches a process, a mount or a namespace that
 //! isn't the cluster's own.
 
+mod addon;
 mod cni;
 mod containerd;
 mod down;
@@ -59,7 +60,7 @@ pub enum ClusterError {
     )]
     ForeignNetwork(String),
     #[error(transparent)]
-    Settings(#[from] settings::OtherNodeCount),
+    Settings(#[from] settings::Unsettled),
     #[error("{} can't be read or written as JSON", path.display())]
     BadState {
         path: PathBuf,
@@ -74,6 +75,12 @@ pub enum ClusterError {
         name: String,
         log: PathBuf,
         last_words: String,
+    },
+    #[error("{name} does not work: {source}; last seen:\n{seen}")]
+    AddonNotReady {
+        name: &'static str,
+        source: RunError,
+        seen: String,
     },
     #[error("these mounts could not be taken away, so no file was removed: {0}")]
     StillMounted(String),

@@ -205,7 +205,7 @@ fn ip(netns: &Netns, words: &str) -> Result<(), ClusterError> {
 }
 
 /// Only the network is entered: `ip netns exec` would also hide the cgroups.
-fn inside(netns: &Netns) -> Command {
+pub(super) fn inside(netns: &Netns) -> Command {
     let mut command = Command::new("nsenter");
     command.arg(format!("--net={}", netns.path())).arg("--");
     command

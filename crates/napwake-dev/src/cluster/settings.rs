@@ -75,31 +75,50 @@ pub struct UnknownWord {
     known: String,
 }
 
-/// The number of nodes can't change under a running cluster.
+/// Why a cluster can't be what was asked for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("the cluster has {have} node(s); take it down before making one with {want}")]
-pub struct OtherNodeCount {
-    have: NodeCount,
-    want: NodeCount,
+pub enum Unsettled {
+    #[error("the cluster has {have} node(s); take it down before making one with {want}")]
+    OtherNodeCount { have: NodeCount, want: NodeCount },
+    #[error("{what} runs in pods, and a cluster with --nodes 0 has none")]
+    NoNodes { what: &'static str },
 }
 
 impl Wish {
     /// What the cluster should be, given what it is.
-    pub fn settle(self, existing: Option<Settings>) -> Result<Settings, OtherNodeCount> {
+    pub fn settle(self, existing: Option<Settings>) -> Result<Settings, Unsettled> {
         let have = existing.unwrap_or_default();
         let nodes = self.nodes.unwrap_or(have.nodes);
         if existing.is_some() && nodes != have.nodes {
-            return Err(OtherNodeCount {
+            return Err(Unsettled::OtherNodeCount {
                 have: have.nodes,
                 want: nodes,
             });
         }
-        Ok(Settings {
+        let settings = Settings {
             nodes,
             proxy: self.proxy.unwrap_or(have.proxy),
             dns: self.dns.unwrap_or(have.dns),
             policies: self.policies.unwrap_or(have.policies),
-        })
+        };
+        match settings.runs_in_pods() {
+            Some(what) if nodes == NodeCount::Zero => Err(Unsettled::NoNodes { what }),
+            _ => Ok(settings),
+        }
+    }
+}
+
+impl Settings {
+    /// A part of the cluster that needs a node.
+    fn runs_in_pods(self) -> Option<&'static str> {
+        match self {
+            Self { dns: Dns::On, .. } => Some("name resolution (--dns on)"),
+            Self {
+                policies: Policies::None,
+                ..
+            } => None,
+            _ => Some("the engine for network policies (--policies)"),
+        }
     }
 }
 
@@ -172,6 +191,29 @@ mod tests {
         };
         assert!(wish.settle(Some(Settings::default())).is_err());
         assert_eq!(wish.settle(None).unwrap().nodes, NodeCount::Three);
+    }
+
+    #[rstest]
+    #[case(Some(Dns::On), None, true)]
+    #[case(None, Some(Policies::KubeRouter), true)]
+    #[case(Some(Dns::Off), Some(Policies::None), false)]
+    fn what_runs_in_pods_is_refused_without_nodes(
+        #[case] dns: Option<Dns>,
+        #[case] policies: Option<Policies>,
+        #[case] refused: bool,
+    ) {
+        let wish = Wish {
+            nodes: Some(NodeCount::Zero),
+            dns,
+            policies,
+            ..Wish::default()
+        };
+        assert_eq!(wish.settle(None).is_err(), refused);
+        let with_nodes = Wish {
+            nodes: Some(NodeCount::Three),
+            ..wish
+        };
+        assert!(with_nodes.settle(None).is_ok());
     }
 
     #[rstest]

@@ -4,6 +4,7 @@ use std::fmt;
 use std::path::PathBuf;
 
 use super::ClusterError;
+use super::addon::{self, AddonView};
 use super::handle::Cluster;
 use super::kube_parts::KUBERNETES_VERSION;
 use super::name::ClusterName;
@@ -19,6 +20,7 @@ pub struct Status {
     parts: Vec<Seat>,
     /// What the API says, or why it says nothing.
     nodes: Result<Vec<NodeView>, String>,
+    addons: Result<Vec<AddonView>, String>,
 }
 
 pub fn status(name: &ClusterName) -> Result<Status, ClusterError> {
@@ -30,21 +32,20 @@ pub fn status(name: &ClusterName) -> Result<Status, ClusterError> {
         kubeconfig: cluster.kubeconfig(),
         parts: units::seats(cluster.state())?,
         nodes: ready::nodes(&cluster).map_err(|error| error.to_string()),
+        addons: addon::views(&cluster).map_err(|error| error.to_string()),
     })
 }
 
 impl Status {
-    /// Whether all parts run and all nodes are Ready.
+    /// Whether all parts run, all nodes are Ready, and so is what runs in pods.
     pub fn is_up(&self) -> bool {
+        let nodes = self.nodes.as_ref();
+        let addons = self.addons.as_ref();
         self.parts.iter().all(|part| part.pid.is_some())
-            && self
-                .nodes
-                .as_ref()
-                .is_ok_and(|nodes| self.has_nodes(nodes) && nodes.iter().all(|node| node.ready))
+            && nodes.is_ok_and(|nodes| self.has_nodes(nodes) && nodes.iter().all(|node| node.ready))
+            && addons.is_ok_and(|addons| addons.iter().all(|addon| addon.ready))
     }
-}
 
-impl Status {
     fn has_nodes(&self, nodes: &[NodeView]) -> bool {
         !nodes.is_empty() || self.settings.nodes == NodeCount::Zero
     }
@@ -84,8 +85,15 @@ impl fmt::Display for Status {
                     node.message.as_str()
                 };
                 writeln!(f, "  {:<20} {ready}", format!("node {}", node.name))
+            })?,
+            Err(why) => return writeln!(f, "  the API does not answer: {why}"),
+        }
+        match &self.addons {
+            Ok(addons) => addons.iter().try_for_each(|addon| {
+                let ready = if addon.ready { "Ready" } else { "not Ready" };
+                writeln!(f, "  {:<20} {ready}", addon.name)
             }),
-            Err(why) => writeln!(f, "  the API does not answer: {why}"),
+            Err(why) => writeln!(f, "  {why}"),
         }
     }
 }
@@ -110,6 +118,10 @@ mod tests {
                 heartbeat: String::new(),
                 taints: Vec::new(),
             }]),
+            addons: Ok(vec![AddonView {
+                name: "coredns",
+                ready: true,
+            }]),
         }
     }
 
@@ -118,6 +130,9 @@ mod tests {
         assert!(status(Some(7), true).is_up());
         assert!(!status(None, true).is_up());
         assert!(!status(Some(7), false).is_up());
+        let mut nameless = status(Some(7), true);
+        nameless.addons = Err("it is not there".to_owned());
+        assert!(!nameless.is_up());
     }
 
     #[test]

@@ -15,11 +15,12 @@ use super::state::State;
 use super::topology::Node;
 use super::units::{self, Change};
 use super::{
-    ClusterError, cni, containerd, enter, kubelet, leftovers, must_be_root, net, pki, proxy,
+    ClusterError, addon, cni, containerd, enter, kubelet, leftovers, must_be_root, net, pki, proxy,
 };
 use crate::files::{self, Access};
 use crate::image::base;
 use crate::progress::Progress;
+use crate::run;
 use crate::tools::packages::{self, Need};
 use crate::wait::{self, Seen};
 
@@ -47,20 +48,26 @@ struct Built {
     pause: PathBuf,
 }
 
-/// Brings the cluster up and returns when its nodes take pods.
+/// Brings the cluster up and returns when its nodes take pods, and name
+/// resolution and network policies work where they are on.
 pub fn up(name: &ClusterName, wish: Wish, progress: &Progress) -> Result<Cluster, ClusterError> {
     must_be_root()?;
+    let state = State::of(name);
+    // A wish that can't be had is refused before minutes of building.
+    let settings = wish.settle(state.settings()?)?;
     packages::ensure(&NEEDS, progress)?;
     let built = Built {
         kube: kube_parts::build(progress)?,
         pause: base::pause_program(progress)?,
     };
-    let state = State::of(name);
+    addon::build(settings, progress)?;
     let _lock = state.lock(progress)?;
     let cluster = prepare(name, state, wish, &built, progress)?;
-    let reported = start(&cluster, &built, progress)?;
+    let started = start(&cluster, &built, progress)?;
     progress.line("waiting for the nodes to be Ready…");
-    ready::wait_for_nodes(&cluster, &reported, progress)?;
+    ready::wait_for_nodes(&cluster, &started.reported, progress)?;
+    addon::take_out(&cluster, progress)?;
+    addon::wait(&cluster, &started.addons, progress)?;
     progress.line(format_args!(
         "cluster {name} is up: Kubernetes {KUBERNETES_VERSION}, {} node(s), kubeconfig {}",
         cluster.settings().nodes,
@@ -133,13 +140,15 @@ fn install_kube(state: &State, built: &Path) -> Result<(), ClusterError> {
     Ok(())
 }
 
-/// Starts what doesn't run. Returns what the nodes whose kubelet was started
-/// had reported before.
-fn start(
-    cluster: &Cluster,
-    built: &Built,
-    progress: &Progress,
-) -> Result<Heartbeats, ClusterError> {
+/// What is waited for.
+struct Started {
+    /// What the nodes whose kubelet was started had reported before.
+    reported: Heartbeats,
+    addons: Vec<addon::Built>,
+}
+
+/// Starts what doesn't run.
+fn start(cluster: &Cluster, built: &Built, progress: &Progress) -> Result<Started, ClusterError> {
     let (state, topology) = (cluster.state(), cluster.topology());
     let parts = Parts {
         state,
@@ -155,6 +164,9 @@ fn start(
     load_base_images(cluster, built)?;
     ready::wait_for_api(cluster)?;
     progress.line("starting controllers, scheduler, kubelet and kube-proxy…");
+    let rights = state.dir().join("controllers.json");
+    files::write(&rights, Parts::controllers_rights(), Access::Public)?;
+    run::check(cluster.kubectl().args(["apply", "-f"]).arg(&rights))?;
     units::converge(state, &parts.controller_manager())?;
     if !topology.nodes.is_empty() {
         units::converge(state, &parts.scheduler())?;
@@ -171,7 +183,10 @@ fn start(
             reported.insert(node.name.clone(), last.clone());
         }
     }
-    Ok(reported)
+    // Another command may have changed the settings while this one built.
+    let addons = addon::build(cluster.settings(), progress)?;
+    addon::put_in(cluster, &addons, progress)?;
+    Ok(Started { reported, addons })
 }
 
 fn start_runtime(cluster: &Cluster, node: &Node) -> Result<(), ClusterError> {

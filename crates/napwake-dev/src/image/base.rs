@@ -40,13 +40,24 @@ pub fn pause_program(progress: &Progress) -> Result<std::path::PathBuf, ToolErro
     go_build(&Cache::open()?, &source, progress)
 }
 
+/// An image that holds nothing yet, not even a name.
+pub fn empty() -> Archive {
+    Archive {
+        name: String::new(),
+        entrypoint: Vec::new(),
+        user: String::new(),
+        env: Vec::new(),
+        layers: Vec::new(),
+    }
+}
+
 pub fn pause(program: &Path) -> Result<Archive, OciError> {
     Ok(Archive {
         name: PAUSE.to_owned(),
         entrypoint: vec!["/pause".to_owned()],
         user: "65535:65535".to_owned(),
-        env: Vec::new(),
         layers: vec![Layer::new(Packing::Plain).copy(program, "/pause", 0o755)?],
+        ..empty()
     })
 }
 
@@ -66,12 +77,11 @@ pub fn host() -> Archive {
     }
     Archive {
         name: HOST.to_owned(),
-        entrypoint: Vec::new(),
-        user: String::new(),
         env: vec![(
             "PATH".to_owned(),
             "/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin".to_owned(),
         )],
         layers: vec![layer],
+        ..empty()
     }
 }

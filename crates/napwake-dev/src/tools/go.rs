@@ -54,14 +54,23 @@ impl<'a> GoTool<'a> {
 
     /// The program's name: the last part of the path that isn't a major version.
     fn program(&self) -> &'a str {
+        self.words().next().unwrap_or(self.package)
+    }
+
+    /// What the program is kept under: some packages are all called `cmd`.
+    fn title(&self) -> &'a str {
+        let named = self.words().find(|word| *word != "cmd");
+        named.unwrap_or(self.package)
+    }
+
+    /// The path's parts from the last to the first, without major versions.
+    fn words(&self) -> impl Iterator<Item = &'a str> {
         let path = self.package.split('@').next().unwrap_or(self.package);
-        let is_major = |part: &str| {
+        let is_major = |part: &&str| {
             part.strip_prefix('v')
                 .is_some_and(|n| !n.is_empty() && n.bytes().all(|b| b.is_ascii_digit()))
         };
-        path.rsplit('/')
-            .find(|part| !is_major(part))
-            .unwrap_or(path)
+        path.rsplit('/').filter(move |part| !is_major(part))
     }
 }
 
@@ -107,10 +116,22 @@ pub fn go_build(
 
 /// The program of a published package, built if the cache doesn't have it.
 pub fn go_install(tool: &GoTool<'_>, progress: &Progress) -> Result<PathBuf, ToolError> {
+    go_install_linked(tool, Linking::Usual, progress)
+}
+
+/// The same, for a program that is to run in an image of its own.
+pub fn go_install_linked(
+    tool: &GoTool<'_>,
+    linking: Linking,
+    progress: &Progress,
+) -> Result<PathBuf, ToolError> {
     let go = go()?;
     let program = tool.program();
-    let key = Key::of([tool.package, tool.tags, tool.ldflags]);
-    let entry = Cache::open()?.entry(program, &key, |room| {
+    let mut parts = vec![tool.package, tool.tags, tool.ldflags];
+    if linking == Linking::Static {
+        parts.push(linking_words(linking));
+    }
+    let entry = Cache::open()?.entry(tool.title(), &Key::of(parts), |room| {
         progress.line(format_args!(
             "building {} (a few minutes the first time)…",
             tool.package
@@ -120,6 +141,9 @@ pub fn go_install(tool: &GoTool<'_>, progress: &Progress) -> Result<PathBuf, Too
             .env("GOBIN", room.folder)
             .args(["install", "-trimpath", "-tags", tool.tags]);
         install.args(["-ldflags", tool.ldflags, tool.package]);
+        if linking == Linking::Static {
+            install.env("CGO_ENABLED", "0");
+        }
         build_step(&mut install, tool.package, room, progress)
     })?;
     finished(&entry, program, tool.package)
@@ -184,5 +208,13 @@ mod tests {
     #[case("github.com/vendor/vault@v1.0.0", "vault")]
     fn a_tool_is_named_as_go_names_it(#[case] package: &str, #[case] program: &str) {
         assert_eq!(GoTool::new(package).program(), program);
+        assert_eq!(GoTool::new(package).title(), program);
+    }
+
+    #[test]
+    fn a_program_without_a_name_of_its_own_is_kept_under_its_modules() {
+        let tool = GoTool::new("sigs.k8s.io/kube-network-policies/cmd@v0.8.0");
+        assert_eq!(tool.program(), "cmd");
+        assert_eq!(tool.title(), "kube-network-policies");
     }
 }
