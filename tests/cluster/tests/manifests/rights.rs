@@ -130,6 +130,20 @@ fn the_operator_has_these_rights_and_no_other() {
     );
 }
 
+/// Who may read the metrics is for the cluster's administrators to say.
+#[test]
+fn the_metrics_can_be_opened_to_a_reader() {
+    let rendered = default_render();
+    let reader = rendered.get("ClusterRole", "napwake-metrics-reader");
+    let rules = serde_json::json!([{"nonResourceURLs": ["/metrics"], "verbs": ["get"]}]);
+    assert_eq!(reader["rules"], rules);
+    for kind in ["ClusterRoleBinding", "RoleBinding"] {
+        for binding in rendered.of_kind(kind) {
+            assert_ne!(binding["roleRef"]["name"], "napwake-metrics-reader");
+        }
+    }
+}
+
 /// Each part runs under its own account, bound to its own roles.
 #[test]
 fn accounts_are_not_shared() {
