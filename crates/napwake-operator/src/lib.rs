@@ -6,6 +6,8 @@
 
 mod apply;
 mod args;
+#[cfg(test)]
+mod fixtures;
 mod leader;
 mod metrics;
 mod observe;
