@@ -62,3 +62,7 @@ impl DoormanArgs {
 fn agent_prefix(text: &str) -> Result<String, EmptyPrefix> {
     Agents::with_added([text]).map(|_| text.to_owned())
 }
+
+#[cfg(test)]
+#[path = "args_tests.rs"]
+mod tests;

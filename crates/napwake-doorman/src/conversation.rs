@@ -16,11 +16,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
+use napwake_api::stamp::RequestKind;
 use napwake_gate::budget::{Budget, Limits};
 use napwake_gate::caller::Agents;
 use napwake_gate::deadline::Deadline;
 use napwake_gate::places::{HeldPlace, Places, Source};
-use napwake_gate::verdict::{Tally, Wake};
+use napwake_gate::verdict::Tally;
 use napwake_net::dial::{Dialer, Tcp};
 use napwake_net::linger::{self, LingerLimits};
 use napwake_net::listen::Accepted;
@@ -32,7 +33,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use self::budget::Caller;
-use self::greet::Greeting;
+use self::greet::{Greeting, Hearing};
 use self::hold::{HoldEnd, Progress, Through};
 use self::patience::{Impatience, Watcher};
 use crate::metrics::{Metrics, WaitResult};
@@ -97,6 +98,17 @@ impl<C: Connect<Stream = TcpStream> + 'static, S: Stamper> Doorman<C, S> {
     }
 }
 
+#[cfg(test)]
+impl<C: Connect<Stream = TcpStream> + 'static, S: Stamper> Doorman<C, S> {
+    /// How many bytes the future of one connection takes.
+    pub(crate) fn size_of_one(self: &Arc<Self>, route: RouteHandle, stream: TcpStream) -> usize {
+        let source = Source::from(std::net::IpAddr::from([192, 0, 2, 7]));
+        let place = self.places.hold(source, route.now().keys.clone()).unwrap();
+        let conversation = Conversation::new(Arc::clone(self), route, place);
+        size_of_val(&conversation.hold(stream))
+    }
+}
+
 /// One connection.
 #[derive(Debug)]
 struct Conversation<C, S> {
@@ -126,25 +138,32 @@ impl<C: Connect<Stream = TcpStream> + 'static, S: Stamper> Conversation<C, S> {
     async fn hold(self, stream: TcpStream) {
         let mut caller = Caller::new(stream, budget::Share(self.doorman.budget.share()));
         let mut watcher = Watcher::new(&self.route);
-        let greeting = self.greet(&mut caller, &mut watcher).await;
-        let wake = match greeting {
-            Greeting::Ready => Wake::No,
-            Greeting::Hold(wake) => wake,
-            Greeting::Answer(answer, tally) => {
-                drop(watcher);
-                self.tally(tally);
-                return self.answer(caller.into_stream(), answer).await;
+        let mut hearing = Hearing::default();
+        let mut progress = Progress::none();
+        let mut judged = None;
+        let through = loop {
+            match self.greet(&mut caller, &mut watcher, &mut hearing).await {
+                Greeting::Ready => {}
+                Greeting::Hold(kind) => {
+                    progress.waited = true;
+                    judged = Some(kind);
+                }
+                Greeting::Answer(answer, tally) => {
+                    drop(watcher);
+                    self.tally(tally);
+                    return self.answer(caller.into_stream(), answer).await;
+                }
+                Greeting::Close(tally) => return self.tally(tally),
+                Greeting::Ended(ended) => return self.ended_early(ended),
             }
-            Greeting::Close(tally) => return self.tally(tally),
-            Greeting::Ended(ended) => return self.ended_early(ended),
-        };
-        let mut progress = Progress::of(greeting);
-        let waiting = self.wait(&mut caller, &mut watcher, wake, &mut progress);
-        let through = match Box::pin(waiting).await {
-            Ok(through) => through,
-            // Whoever left without having waited never asked for anything.
-            Err(HoldEnd::Left) if !progress.waited => return,
-            Err(end) => return self.not_served(&end),
+            let waiting = self.wait(&mut caller, &mut watcher, judged, &mut progress);
+            match Box::pin(waiting).await {
+                Ok(through) => break through,
+                Err(HoldEnd::Unjudged) => {}
+                // Whoever left without having waited never asked for anything.
+                Err(HoldEnd::Left) if !progress.waited => return,
+                Err(end) => return self.not_served(&end),
+            }
         };
         drop(watcher);
         if progress.waited {
@@ -154,20 +173,18 @@ impl<C: Connect<Stream = TcpStream> + 'static, S: Stamper> Conversation<C, S> {
                 .waited(&route, WaitResult::Served, wait);
         }
         let (stream, bytes) = caller.into_parts();
-        self.pass(stream, bytes, through, greeting).await;
+        self.pass(stream, bytes, through, judged).await;
     }
 
-    /// Asks for the wake of what the route leads to.
-    fn wake(&self, wake: Wake) {
-        if let Wake::Yes(kind) = wake {
-            let asker = Asker {
-                source: self.place.source(),
-                kind,
-                how: How::Held,
-            };
-            let until = self.doorman.steady.instant(self.deadline.at());
-            self.doorman.wakes.ask(&self.route, asker, until);
-        }
+    /// Asks for the wake of what the route leads to, if that is asleep.
+    fn wake(&self, kind: RequestKind) {
+        let asker = Asker {
+            source: self.place.source(),
+            kind,
+            how: How::Held,
+        };
+        let until = self.doorman.steady.instant(self.deadline.at());
+        self.doorman.wakes.ask(&self.route, asker, until);
     }
 
     fn tally(&self, tally: Tally) {
@@ -184,7 +201,13 @@ impl<C: Connect<Stream = TcpStream> + 'static, S: Stamper> Conversation<C, S> {
         Box::pin(linger::answer(stream, &bytes, LingerLimits::default())).await;
     }
 
-    async fn pass(self, stream: TcpStream, bytes: Bytes, through: Through, greeting: Greeting) {
+    async fn pass(
+        self,
+        stream: TcpStream,
+        bytes: Bytes,
+        through: Through,
+        judged: Option<RequestKind>,
+    ) {
         let Self {
             doorman,
             route,
@@ -195,7 +218,7 @@ impl<C: Connect<Stream = TcpStream> + 'static, S: Stamper> Conversation<C, S> {
             source: place.source(),
             place: through.place.instead_of(place),
             // Whoever was judged already has had its say.
-            judged: matches!(greeting, Greeting::Hold(_)),
+            judged: judged.is_some(),
         };
         Box::pin(pass::relay(
             doorman,
@@ -221,7 +244,7 @@ impl<C: Connect<Stream = TcpStream> + 'static, S: Stamper> Conversation<C, S> {
         let wait = self.accepted.elapsed();
         let result = match end {
             // T-84: a retry reaches another pod.
-            HoldEnd::Stopped => return,
+            HoldEnd::Stopped | HoldEnd::Unjudged => return,
             HoldEnd::Left => WaitResult::Left,
             HoldEnd::TimedOut(why) => {
                 self.doorman.reporter.not_served(&route, wait, why);
@@ -239,7 +262,7 @@ fn log_end(service: &crate::routes::ServiceKey, wait: Duration, end: &HoldEnd) {
         HoldEnd::TimedOut(why) => {
             tracing::info!(namespace, service, ?wait, %why, "a held caller was not served");
         }
-        HoldEnd::Left | HoldEnd::Stopped => {
+        HoldEnd::Left | HoldEnd::Stopped | HoldEnd::Unjudged => {
             tracing::debug!(namespace, service, ?wait, ?end, "a held caller is gone");
         }
     }

@@ -26,6 +26,8 @@ pub mod routes;
 pub mod run;
 pub mod steady;
 pub mod stopping;
+#[cfg(test)]
+mod testing;
 pub mod wake;
 
 pub use args::DoormanArgs;

@@ -154,3 +154,6 @@ async fn until(again: Option<Instant>) {
         None => std::future::pending().await,
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -18,3 +18,6 @@ pub use self::feed::Feed;
 pub use self::handle::{RouteHandle, Table, TableChanges};
 pub use self::model::{Drain, Pause, Route, RouteKey, ServiceKey, Serving, State, Workload};
 pub use self::slice::Slice;
+
+#[cfg(test)]
+mod tests;

@@ -6,10 +6,13 @@
 
 use std::time::Duration;
 
+use napwake_api::stamp::RequestKind;
+use napwake_api::workload::WakeMode;
+use napwake_gate::Moment;
 use napwake_gate::answer::Answer;
 use napwake_gate::deadline::{self, silent_at};
 use napwake_gate::head::{Head, HeadScan};
-use napwake_gate::verdict::{Heard, Tally, Verdict, Wake, judge};
+use napwake_gate::verdict::{Heard, Tally, Verdict, Wake, judge, would_wake};
 use napwake_net::intake::IntakeEvent;
 use napwake_net::transport::Connect;
 use tokio::net::TcpStream;
@@ -26,13 +29,20 @@ use crate::wake::Stamper;
 /// before it is judged as if none were. A read takes milliseconds.
 const UNREAD: Duration = Duration::from_secs(1);
 
+/// What was heard of a caller, however often it is asked.
+#[derive(Debug, Default)]
+pub(super) struct Hearing {
+    scan: HeadScan,
+    last_byte: Option<Moment>,
+}
+
 /// What a caller gets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Greeting {
     /// A pod is Ready: straight on (HOLD-07).
     Ready,
-    /// Held until one is.
-    Hold(Wake),
+    /// Held until one is, as a request of this kind.
+    Hold(RequestKind),
     /// An answer.
     Answer(Answer, Tally),
     /// Closed, with nothing sent.
@@ -43,20 +53,23 @@ pub(super) enum Greeting {
 
 impl<C: Connect<Stream = TcpStream> + 'static, S: Stamper> Conversation<C, S> {
     /// Decides what the caller gets.
-    pub(super) async fn greet(&self, caller: &mut Caller, watcher: &mut Watcher) -> Greeting {
+    pub(super) async fn greet(
+        &self,
+        caller: &mut Caller,
+        watcher: &mut Watcher,
+        hearing: &mut Hearing,
+    ) -> Greeting {
         let steady = self.doorman.steady;
         let until = steady.instant(self.deadline.at());
-        let mut scan = HeadScan::new();
-        let mut last_byte = None;
         loop {
             let accepted = steady.moment(self.accepted);
-            let silent = steady.instant(silent_at(accepted, last_byte));
+            let silent = steady.instant(silent_at(accepted, hearing.last_byte));
             let (route, outlook) = watcher.latest();
             let wake_at = match outlook {
                 Outlook::Ready(_) => return Greeting::Ready,
                 Outlook::Unread if self.accepted.elapsed() < UNREAD => self.accepted + UNREAD,
                 Outlook::Unread | Outlook::NotReady => {
-                    let heard = self.heard(caller.bytes(), &mut scan, silent);
+                    let heard = self.heard(caller.bytes(), &mut hearing.scan, silent);
                     if let Some(greeting) = self.judge(&heard, &route) {
                         return greeting;
                     }
@@ -66,7 +79,7 @@ impl<C: Connect<Stream = TcpStream> + 'static, S: Stamper> Conversation<C, S> {
             tokio::select! {
                 biased;
                 event = caller.next() => match event {
-                    IntakeEvent::Bytes => last_byte = Some(steady.now()),
+                    IntakeEvent::Bytes => hearing.last_byte = Some(steady.now()),
                     IntakeEvent::Left => return Greeting::Ended(Impatience::Left),
                 },
                 () = watcher.changed() => {}
@@ -104,11 +117,18 @@ impl<C: Connect<Stream = TcpStream> + 'static, S: Stamper> Conversation<C, S> {
     }
 
     fn judge(&self, heard: &Heard<'_>, route: &Route) -> Option<Greeting> {
-        match judge(heard, route.standing(), &self.doorman.agents) {
+        let agents = &self.doorman.agents;
+        match judge(heard, route.standing(), agents) {
             Verdict::MoreNeeded => None,
             // Only where a pod is Ready, which was looked at before.
             Verdict::Pass => Some(Greeting::Ready),
-            Verdict::Hold(wake) => Some(Greeting::Hold(wake)),
+            Verdict::Hold(Wake::Yes(kind)) => Some(Greeting::Hold(kind)),
+            // There is nothing to wake. Whether there is may change while the
+            // caller is held, so what it would be then is kept.
+            Verdict::Hold(Wake::No) => match would_wake(heard, WakeMode::Request, agents) {
+                Some(Wake::Yes(kind)) => Some(Greeting::Hold(kind)),
+                Some(Wake::No) | None => Some(Greeting::Hold(RequestKind::Request)),
+            },
             Verdict::Answer(answer, tally) => Some(Greeting::Answer(answer, tally)),
             Verdict::Close(tally) => Some(Greeting::Close(tally)),
         }

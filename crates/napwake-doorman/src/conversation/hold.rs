@@ -5,10 +5,10 @@
 
 use std::net::SocketAddr;
 
+use napwake_api::stamp::RequestKind;
 use napwake_gate::deadline::DIAL_RETRY;
 use napwake_gate::pick::{Next, Tries};
 use napwake_gate::places::PassedPlace;
-use napwake_gate::verdict::Wake;
 use napwake_net::dial::{DialError, Dialed, NoneDialed};
 use napwake_net::transport::Connect;
 use tokio::net::TcpStream;
@@ -16,7 +16,6 @@ use tokio::time::{sleep, sleep_until};
 
 use super::Conversation;
 use super::budget::Caller;
-use super::greet::Greeting;
 use super::patience::{Impatience, Patience, Watcher};
 use crate::metrics::WaitResult;
 use crate::pods::Outlook;
@@ -48,11 +47,10 @@ pub(super) struct Progress {
 }
 
 impl Progress {
-    /// Of a caller that was judged, and so waits; or of one that finds a Ready
-    /// pod.
-    pub(super) fn of(greeting: Greeting) -> Self {
+    /// Nothing was tried yet.
+    pub(super) fn none() -> Self {
         Self {
-            waited: greeting != Greeting::Ready,
+            waited: false,
             hurdle: Hurdle::default(),
             tries: Tries::none(),
             place: None,
@@ -63,6 +61,8 @@ impl Progress {
 /// Why no pod took it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum HoldEnd {
+    /// No pod is Ready any more, and the caller was never judged.
+    Unjudged,
     Left,
     TimedOut(NotServed),
     Stopped,
@@ -79,17 +79,22 @@ enum Hurdle {
 
 impl<C: Connect<Stream = TcpStream> + 'static, S: Stamper> Conversation<C, S> {
     /// Waits until a pod took the connection, and wakes the workload meanwhile
-    /// where the caller's request does.
+    /// where the caller's request does. A caller that wasn't judged yet is
+    /// brought to a Ready pod, and no further.
     pub(super) async fn wait(
         &self,
         caller: &mut Caller,
         watcher: &mut Watcher,
-        wake: Wake,
+        judged: Option<RequestKind>,
         progress: &mut Progress,
     ) -> Result<Through, HoldEnd> {
         loop {
-            // Asked again after each change: a pause may begin while one is held.
-            self.wake(wake);
+            match judged {
+                // Asked again after each change: a pause may begin meanwhile.
+                Some(kind) => self.wake(kind),
+                None if !watcher.is_ready() => return Err(HoldEnd::Unjudged),
+                None => {}
+            }
             match self.step(caller, watcher, progress).await {
                 Ok(Some(through)) => return Ok(through),
                 Ok(None) => progress.waited = true,
@@ -116,7 +121,13 @@ impl<C: Connect<Stream = TcpStream> + 'static, S: Stamper> Conversation<C, S> {
         let Some(place) = progress.place.take().or_else(|| self.place.try_pass()) else {
             // As if no pod were Ready, in the order of coming (LIMIT-08, T-61).
             progress.hurdle = Hurdle::NoPlace;
-            progress.place = Some(patience.wait(caller, self.place.pass()).await?);
+            let wanted = async {
+                tokio::select! {
+                    place = self.place.pass() => Some(place),
+                    () = watcher.none_ready() => None,
+                }
+            };
+            progress.place = patience.wait(caller, wanted).await?;
             return Ok(None);
         };
         let turns = self.route.turns();

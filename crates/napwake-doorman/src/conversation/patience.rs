@@ -42,16 +42,16 @@ impl Patience<'_> {
         let mut wanted = std::pin::pin!(wanted);
         loop {
             tokio::select! {
-                // A caller that left is never passed on, even if a pod is Ready
-                // at the same moment.
+                // A caller that left, or whose time is up, is never passed on,
+                // even if a pod is Ready at the same moment.
                 biased;
                 event = caller.next() => match event {
                     IntakeEvent::Left => return Err(Impatience::Left),
                     IntakeEvent::Bytes => {}
                 },
-                got = &mut wanted => return Ok(got),
                 () = sleep_until(self.until) => return Err(Impatience::TimedOut),
                 () = self.cut.cancelled() => return Err(Impatience::Stopped),
+                got = &mut wanted => return Ok(got),
             }
         }
     }
@@ -80,11 +80,23 @@ impl Watcher {
         (route, outlook)
     }
 
+    /// Whether a pod is Ready now.
+    pub(super) fn is_ready(&mut self) -> bool {
+        matches!(self.latest().1, Outlook::Ready(_))
+    }
+
     /// Waits for something newer than [`Watcher::latest`] gave. Cancel-safe.
     pub(super) async fn changed(&mut self) {
         tokio::select! {
             () = self.route.changed() => {}
             () = self.look.changed() => {}
+        }
+    }
+
+    /// Waits until no pod is Ready. Cancel-safe.
+    pub(super) async fn none_ready(&mut self) {
+        while self.is_ready() {
+            self.changed().await;
         }
     }
 

@@ -1,1 +1,254 @@
-//! Tests.
+//! Wakes over a cluster in memory.
+
+use std::time::Duration;
+
+use napwake_api::stamp::RequestKind;
+use napwake_gate::places::Source;
+use rstest::rstest;
+use serde_json::{Value, json};
+use tokio::time::Instant;
+
+use super::{Asker, How};
+use crate::testing::{World, claimant};
+
+fn asker(source: &str) -> Asker {
+    let source: std::net::IpAddr = source.parse().unwrap();
+    Asker {
+        source: Source::from(source),
+        kind: RequestKind::Request,
+        how: How::Held,
+    }
+}
+
+fn world(phase: &str, more: &Value) -> World {
+    let world = World::new([]);
+    world.put(claimant(phase, "Routed", more));
+    world
+}
+
+/// Somebody asks, and waits for two minutes.
+async fn ask(world: &World, source: &str) {
+    let until = Instant::now() + Duration::from_mins(2);
+    world
+        .doorman
+        .wakes
+        .ask(&world.route(20_001), asker(source), until);
+    world.quiet().await;
+}
+
+fn stamps(world: &World) -> usize {
+    world.cluster.stamps().len()
+}
+
+/// T-65: exactly one patch, however many ask at once.
+#[tokio::test(start_paused = true)]
+async fn many_ask_and_one_stamp_is_written() {
+    let world = world("Paused", &json!({}));
+    for source in 0..200 {
+        let until = Instant::now() + Duration::from_mins(2);
+        let source = format!("192.0.2.{source}");
+        world
+            .doorman
+            .wakes
+            .ask(&world.route(20_001), asker(&source), until);
+    }
+    world.quiet().await;
+    assert_eq!(stamps(&world), 1);
+    world.pass(Duration::from_secs(30)).await;
+    ask(&world, "192.0.2.7").await;
+    assert_eq!(stamps(&world), 1);
+    let patch = &world.cluster.calls()[0];
+    assert_eq!(
+        patch.path,
+        "/apis/napwake.dev/v1alpha1/namespaces/shop/managedworkloads/api"
+    );
+    assert!(
+        patch.query.contains("fieldManager=napwake-doorman"),
+        "{}",
+        patch.query
+    );
+    assert_eq!(
+        patch.body.as_object().unwrap().len(),
+        1,
+        "nothing but metadata"
+    );
+    assert_eq!(
+        patch.body["metadata"].as_object().unwrap().len(),
+        1,
+        "nothing but annotations"
+    );
+}
+
+/// OBS-01: one event a pause, which names the Service; the next pause is
+/// stamped and told again.
+#[tokio::test(start_paused = true)]
+async fn each_pause_is_stamped_and_told_once() {
+    let world = world("Paused", &json!({}));
+    ask(&world, "192.0.2.7").await;
+    ask(&world, "192.0.2.7").await;
+    let later = json!({ "status": { "pause": { "startedAt": "2026-11-30T10:10:00.000000Z" } } });
+    world.put(claimant("Paused", "Routed", &later));
+    world.pass(Duration::from_mins(10)).await;
+    ask(&world, "192.0.2.7").await;
+    assert_eq!(stamps(&world), 2);
+    let woken = (
+        "WokenByRequest".to_owned(),
+        "A request to Service api woke it".to_owned(),
+    );
+    assert_eq!(world.cluster.events(), [woken.clone(), woken]);
+}
+
+/// T-65: one that another doorman pod has stamped needs no stamp of ours.
+#[rstest]
+#[case::this_pause("2026-11-30T10:04:00.000000Z request api", 0)]
+#[case::an_earlier_one("2026-11-30T09:59:00.000000Z request api", 1)]
+#[case::bare("2026-11-30T10:00:00Z", 0)]
+#[case::unreadable("soon", 1)]
+#[tokio::test(start_paused = true)]
+async fn a_stamp_that_is_there_counts(#[case] stamp: &str, #[case] expected: usize) {
+    let more = json!({ "metadata": { "annotations": { "napwake.dev/last-request": stamp } } });
+    let world = world("Paused", &more);
+    ask(&world, "192.0.2.7").await;
+    assert_eq!(stamps(&world), expected);
+}
+
+/// T-112: while the API server can't be reached, the stamp is tried again every
+/// two seconds.
+#[tokio::test(start_paused = true)]
+async fn a_refused_stamp_is_tried_again_every_two_seconds() {
+    let world = world("Paused", &json!({}));
+    world.cluster.refuse_stamps([500, 403, 500]);
+    ask(&world, "192.0.2.7").await;
+    let mut tried = vec![stamps(&world)];
+    for _ in 0..8 {
+        world.pass(Duration::from_secs(1)).await;
+        tried.push(stamps(&world));
+    }
+    assert_eq!(tried, [1, 1, 2, 2, 3, 3, 4, 4, 4]);
+}
+
+/// LIMIT-20: no longer than somebody who asked would still be there.
+#[tokio::test(start_paused = true)]
+async fn nobody_is_left_to_try_for() {
+    let world = world("Paused", &json!({}));
+    world.cluster.refuse_stamps([500; 100]);
+    ask(&world, "192.0.2.7").await;
+    world.pass(Duration::from_mins(1)).await;
+    // One who comes later is waited for, too (T-62).
+    ask(&world, "192.0.2.8").await;
+    for _ in 0..200 {
+        world.pass(Duration::from_secs(1)).await;
+    }
+    let end = stamps(&world);
+    assert!((55..=65).contains(&end), "{end}");
+    world.pass(Duration::from_mins(5)).await;
+    assert_eq!(stamps(&world), end);
+    // The next one begins anew.
+    ask(&world, "192.0.2.9").await;
+    assert_eq!(stamps(&world), end + 1);
+}
+
+/// A ManagedWorkload that is gone is not asked for again.
+#[tokio::test(start_paused = true)]
+async fn one_that_is_gone_is_left() {
+    let world = world("Paused", &json!({}));
+    world.cluster.refuse_stamps([404]);
+    ask(&world, "192.0.2.7").await;
+    world.pass(Duration::from_secs(30)).await;
+    assert_eq!(stamps(&world), 1);
+}
+
+/// T-75: a request wakes all those in Request behind its Service, and those in
+/// Ask stay asleep.
+#[tokio::test(start_paused = true)]
+async fn all_behind_the_service_are_woken() {
+    let world = world("Paused", &json!({}));
+    let named = |name: &str, mode: &str| {
+        json!({
+            "metadata": { "name": name, "uid": name },
+            "spec": { "wake": { "mode": mode } },
+        })
+    };
+    world.put(claimant("Paused", "Routed", &named("asks", "Ask")));
+    world.put(claimant("Paused", "Routed", &named("other", "Request")));
+    ask(&world, "192.0.2.7").await;
+    let mut woken: Vec<String> = world
+        .cluster
+        .calls()
+        .iter()
+        .filter_map(|call| {
+            call.path
+                .split("managedworkloads/")
+                .nth(1)
+                .map(str::to_owned)
+        })
+        .collect();
+    woken.sort_unstable();
+    assert_eq!(woken, ["api", "other"]);
+}
+
+/// T-12: newer than the pause in any case, though the operator's clock is ahead.
+#[tokio::test(start_paused = true)]
+async fn a_stamp_is_newer_than_its_pause() {
+    let ahead = json!({ "status": { "pause": { "startedAt": "2026-11-30T10:05:20.000000Z" } } });
+    let world = world("Paused", &ahead);
+    ask(&world, "192.0.2.7").await;
+    let annotations = &world.cluster.stamps()[0]["metadata"]["annotations"];
+    let stamp = "2026-11-30T10:05:20.000001Z request api";
+    assert_eq!(annotations["napwake.dev/last-request"], stamp);
+}
+
+/// LIMIT-11, LIMIT-12, LIMIT-18, LIMIT-19: beyond the burst of its source, a wake
+/// waits, and comes at a multiple of two seconds.
+#[tokio::test(start_paused = true)]
+async fn over_the_rate_a_wake_waits() {
+    let world = World::new([]);
+    for number in 0..32 {
+        world.put(claimant("Paused", "Routed", &numbered(number)));
+    }
+    let until = Instant::now() + Duration::from_mins(2);
+    for number in 0..32 {
+        let route = world.route(20_100 + number);
+        world.doorman.wakes.ask(&route, asker("192.0.2.7"), until);
+    }
+    world.quiet().await;
+    let mut written = vec![stamps(&world)];
+    for _ in 0..5 {
+        world.pass(Duration::from_secs(1)).await;
+        written.push(stamps(&world));
+    }
+    assert_eq!(written, [30, 30, 31, 31, 32, 32]);
+}
+
+/// Another source's allowance serves for a wake that its first asker's doesn't.
+#[tokio::test(start_paused = true)]
+async fn another_source_may_be_allowed() {
+    let world = World::new([]);
+    for number in 0..31 {
+        world.put(claimant("Paused", "Routed", &numbered(number)));
+        let until = Instant::now() + Duration::from_mins(2);
+        let route = world.route(20_100 + number);
+        world.doorman.wakes.ask(&route, asker("192.0.2.7"), until);
+    }
+    world.quiet().await;
+    assert_eq!(stamps(&world), 30);
+    let until = Instant::now() + Duration::from_mins(2);
+    world
+        .doorman
+        .wakes
+        .ask(&world.route(20_130), asker("192.0.2.8"), until);
+    world.quiet().await;
+    assert_eq!(stamps(&world), 31);
+}
+
+/// One of many workloads, routed on 20100 and up.
+fn numbered(number: u16) -> Value {
+    let name = format!("api-{number}");
+    json!({
+        "metadata": { "name": name, "uid": name },
+        "status": { "doorman": { "routes": [{
+            "service": name, "port": { "name": "http", "number": 80 },
+            "doormanPort": 20_100 + number, "families": ["IPv4"], "state": "Routed",
+        }] } },
+    })
+}

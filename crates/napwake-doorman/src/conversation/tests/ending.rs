@@ -1,0 +1,246 @@
+//! Callers that are not served.
+
+use napwake_gate::places::Caps;
+use rstest::rstest;
+use serde_json::json;
+use tokio::io::AsyncWriteExt;
+
+use super::{GET, max_wait, ready_pod, secs, wakes, world, world_with};
+use crate::testing::{Dial, Ending, World, claimant, ending, read};
+
+/// HOLD-26, HOLD-27, OBS-07 to OBS-09: two minutes by default, then closed with
+/// nothing sent, and an event that names the Service, the wait and why.
+#[tokio::test(start_paused = true)]
+async fn held_for_two_minutes() {
+    let world = world("Paused", []);
+    let mut caller = world.say(GET).await;
+    world.pass(secs(119)).await;
+    assert_eq!(world.doorman.places.held(), 1);
+    world.pass(secs(1)).await;
+    assert!(ending(&mut caller).await.is_silent());
+    world
+        .cluster
+        .until(|cluster| cluster.events().len() == 2)
+        .await;
+    let expected = [
+        ("WokenByRequest", "A request to Service api woke it"),
+        (
+            "RequestNotServed",
+            "A request to Service api was held for 2m and not served: no pod was Ready",
+        ),
+    ];
+    let expected = expected.map(|(reason, note)| (reason.to_owned(), note.to_owned()));
+    assert_eq!(world.cluster.events(), expected);
+    assert_eq!(wakes(&world, "timed_out"), "1");
+    world.is_done();
+}
+
+/// OBS-10: many are not served within a minute, and one event says so.
+#[tokio::test(start_paused = true)]
+async fn one_event_a_minute() {
+    let world = world_with("Paused", &max_wait("5s"), []);
+    let mut callers = Vec::new();
+    for _ in 0..50 {
+        callers.push(world.say(GET).await);
+    }
+    world.pass(secs(5)).await;
+    let not_served = || {
+        let events = world.cluster.events();
+        events
+            .iter()
+            .filter(|(reason, _)| reason == "RequestNotServed")
+            .count()
+    };
+    assert_eq!(not_served(), 1);
+    world.pass(secs(54)).await;
+    let late = world.say(GET).await;
+    world.pass(secs(5)).await;
+    assert_eq!(not_served(), 1);
+    // Now the minute is over.
+    let later = world.say(GET).await;
+    world.pass(secs(5)).await;
+    assert_eq!(not_served(), 2);
+    drop((callers, late, later));
+    world.is_done();
+}
+
+/// HOLD-33 to HOLD-36, T-59: one who leaves is let go at once and never passed
+/// on, whatever its protocol; the wake goes on, and no event complains.
+#[rstest]
+#[case::http(GET)]
+#[case::postgres(b"\x00\x00\x00\x08\x04\xd2\x16\x2f")]
+#[case::tls(b"\x16\x03\x01\x02\x00\x01")]
+#[tokio::test(start_paused = true)]
+async fn who_leaves_is_let_go(#[case] bytes: &[u8], #[values(true, false)] shuts_only: bool) {
+    let world = world("Paused", []);
+    let mut caller = world.say(bytes).await;
+    world
+        .cluster
+        .until(|cluster| cluster.stamps().len() == 1)
+        .await;
+    assert_eq!(world.doorman.places.held(), 1);
+    if shuts_only {
+        caller.shutdown().await.unwrap();
+        assert!(ending(&mut caller).await.is_silent());
+    } else {
+        drop(caller);
+    }
+    world.quiet().await;
+    assert_eq!(world.doorman.places.held(), 0);
+    ready_pod(&world);
+    world.pass(secs(200)).await;
+    assert_eq!(world.dialed(), []);
+    assert_eq!(wakes(&world, "left"), "1");
+    let events = world.cluster.events();
+    assert!(
+        events.iter().all(|(reason, _)| reason == "WokenByRequest"),
+        "{events:?}"
+    );
+    world.is_done();
+}
+
+/// T-110: the event says that the target is gone.
+#[tokio::test(start_paused = true)]
+async fn the_target_is_gone() {
+    let world = world_with("Resuming", &max_wait("60s"), []);
+    let mut caller = world.say(GET).await;
+    let gone = json!({
+        "spec": { "wake": { "maxWait": "60s" } },
+        "status": {
+            "doorman": { "routes": [] },
+            "conditions": [{
+                "type": "TargetAvailable", "status": "False", "reason": "TargetNotFound",
+                "message": "", "lastTransitionTime": "2026-11-30T10:00:00Z",
+            }],
+        },
+    });
+    world.put(claimant("Running", "Routed", &gone));
+    world.pass(secs(60)).await;
+    assert!(ending(&mut caller).await.is_silent());
+    world
+        .cluster
+        .until(|cluster| cluster.events().len() == 1)
+        .await;
+    assert_eq!(
+        world.cluster.events()[0].1,
+        "A request to Service api was held for 1m and not served: its Deployment or StatefulSet \
+         is gone"
+    );
+    world.is_done();
+}
+
+/// LIMIT-04, LIMIT-05: one over a cap is closed at once, and another source is
+/// still held.
+#[tokio::test(start_paused = true)]
+async fn over_a_cap_is_closed_at_once() {
+    let caps = Caps {
+        held_per_source_and_workload: 2,
+        ..Caps::default()
+    };
+    let world = World::with_caps([], caps);
+    world.put(claimant("Paused", "Routed", &json!({})));
+    let held = [world.say(GET).await, world.say(GET).await];
+    let mut over = world.call().await;
+    assert!(ending(&mut over).await.is_silent());
+    assert_eq!(wakes(&world, "over_limit"), "1");
+    let other = world.call_from("192.0.2.8").await;
+    world.quiet().await;
+    assert_eq!(world.doorman.places.held(), 3);
+    drop((held, other));
+    world.quiet().await;
+    world.is_done();
+}
+
+/// LIMIT-07 to LIMIT-09, T-61: over the cap of those who pass, one is held until
+/// a place frees or maxWait runs out.
+#[tokio::test(start_paused = true)]
+async fn over_the_passing_cap_is_held() {
+    let caps = Caps {
+        passed_per_source: 1,
+        ..Caps::default()
+    };
+    let mut world = World::with_caps([Dial::Accept, Dial::Accept], caps);
+    world.put(claimant("Paused", "Routed", &max_wait("20s")));
+    ready_pod(&world);
+    let first = world.call().await;
+    let first = (first, world.backend().await);
+    let second = world.say(GET).await;
+    world.pass(secs(10)).await;
+    assert!(world.made().is_none());
+    assert!(
+        world.cluster.stamps().is_empty(),
+        "a pod is Ready: nothing to wake"
+    );
+
+    drop(first);
+    let mut backend = world.backend().await;
+    assert_eq!(read(&mut backend, GET.len()).await, GET);
+    let mut third = world.say(GET).await;
+    world.pass(secs(20)).await;
+    assert!(ending(&mut third).await.is_silent());
+    world
+        .cluster
+        .until(|cluster| cluster.events().len() == 1)
+        .await;
+    let note = &world.cluster.events()[0].1;
+    assert!(
+        note.ends_with("too many connections pass through the doorman"),
+        "{note}"
+    );
+    drop((second, backend));
+    world.quiet().await;
+    world.is_done();
+}
+
+/// T-84: those still held when the pod ends get nothing, and no event complains.
+#[tokio::test(start_paused = true)]
+async fn the_end_of_the_pod_closes_the_held() {
+    let world = world("Resuming", []);
+    let mut held = world.say(GET).await;
+    let mut silent = world.call().await;
+    world.doorman.cut.cancel();
+    assert!(ending(&mut held).await.is_silent());
+    assert!(ending(&mut silent).await.is_silent());
+    world.quiet().await;
+    assert_eq!(world.cluster.events(), []);
+    world.is_done();
+}
+
+/// DRAIN-13: a passed connection that is still open when the pod ends is cut.
+#[tokio::test(start_paused = true)]
+async fn the_end_of_the_pod_cuts_the_passed() {
+    let mut world = world("Running", [Dial::Accept]);
+    ready_pod(&world);
+    let mut caller = world.call().await;
+    let mut backend = world.backend().await;
+    world.doorman.cut.cancel();
+    assert!(ending(&mut caller).await.is_silent());
+    assert!(ending(&mut backend).await.is_silent());
+    world.quiet().await;
+    world.is_done();
+}
+
+/// DRAIN-25, T-78: once the route drains, a passed connection has five minutes;
+/// a new pause takes the limit back.
+#[tokio::test(start_paused = true)]
+async fn a_drain_cuts_after_five_minutes() {
+    let mut world = world("Running", [Dial::Accept]);
+    ready_pod(&world);
+    let mut caller = world.call().await;
+    let mut backend = world.backend().await;
+    world.put(claimant("Running", "Draining", &json!({})));
+    world.pass(secs(200)).await;
+    world.put(claimant("Pausing", "Routed", &json!({})));
+    world.pass(secs(200)).await;
+    caller.write_all(b"still here").await.unwrap();
+    assert_eq!(read(&mut backend, 10).await, b"still here");
+
+    world.put(claimant("Running", "Draining", &json!({})));
+    world.pass(secs(299)).await;
+    caller.write_all(b"still here").await.unwrap();
+    assert_eq!(read(&mut backend, 10).await, b"still here");
+    world.pass(secs(1)).await;
+    assert_ne!(ending(&mut caller).await, Ending::Closed(b"x".to_vec()));
+    world.quiet().await;
+    world.is_done();
+}

@@ -1,0 +1,274 @@
+//! Callers that are held.
+
+use rstest::rstest;
+use serde_json::json;
+use tokio::io::AsyncWriteExt;
+
+use super::{GET, ready_pod, secs, serving, wakes, world};
+use crate::testing::{Dial, claimant, read, slice};
+
+/// HOLD-03, HOLD-14, HOLD-17, HOLD-32, OBS-20, OBS-23, OBS-24: held, stamped,
+/// and passed with what it had sent once a pod is Ready.
+#[tokio::test(start_paused = true)]
+async fn a_caller_is_held_and_passed() {
+    let mut world = world("Paused", [Dial::Accept]);
+    let mut caller = world.say(GET).await;
+    world
+        .cluster
+        .until(|cluster| !cluster.stamps().is_empty())
+        .await;
+    let annotations = &world.cluster.stamps()[0]["metadata"]["annotations"];
+    let expected = json!({
+        "napwake.dev/last-request": "2026-11-30T10:05:00.000000Z request api",
+        "napwake.dev/last-request-from": "192.0.2.7",
+    });
+    assert_eq!(*annotations, expected);
+
+    world.pass(secs(5)).await;
+    assert!(world.made().is_none());
+    ready_pod(&world);
+    let mut backend = world.backend().await;
+    caller.write_all(b"more").await.unwrap();
+    assert_eq!(
+        read(&mut backend, GET.len() + 4).await,
+        [GET, b"more"].concat()
+    );
+
+    backend.write_all(b"HTTP/1.1 200 OK\r\n\r\n").await.unwrap();
+    assert_eq!(read(&mut caller, 19).await, b"HTTP/1.1 200 OK\r\n\r\n");
+    drop((caller, backend));
+    world.quiet().await;
+    assert_eq!(wakes(&world, "served"), "1");
+    assert_eq!(
+        world.metric("napwake_doorman_wait_seconds_sum{result=\"served\"}"),
+        "5.0"
+    );
+    world.is_done();
+}
+
+/// HOLD-13, CLASS-04, CLASS-05: nothing on connect; three silent seconds wake.
+#[tokio::test(start_paused = true)]
+async fn silence_speaks_after_three_seconds() {
+    let mut world = world("Paused", [Dial::Accept]);
+    let caller = world.call().await;
+    world.pass(std::time::Duration::from_millis(2_999)).await;
+    assert_eq!(world.cluster.calls(), []);
+    world.pass(std::time::Duration::from_millis(1)).await;
+    world
+        .cluster
+        .until(|cluster| cluster.stamps().len() == 1)
+        .await;
+
+    // CLASS-06: it gets the server's greeting.
+    ready_pod(&world);
+    let mut backend = world.backend().await;
+    backend.write_all(b"5.5.5-MariaDB").await.unwrap();
+    let mut caller = caller;
+    assert_eq!(read(&mut caller, 13).await, b"5.5.5-MariaDB");
+    drop((caller, backend));
+    world.quiet().await;
+    world.is_done();
+}
+
+/// CLASS-01 to CLASS-03, CLASS-16, HOLD-39: what sends bytes is held and wakes,
+/// whoever sent them.
+#[rstest]
+#[case::curl(GET)]
+#[case::googlebot(b"GET / HTTP/1.1\r\nUser-Agent: Googlebot/2.1\r\n\r\n")]
+#[case::no_agent(b"GET / HTTP/1.1\r\n\r\n")]
+#[case::remote_write(b"POST /api/v1/write HTTP/1.1\r\nUser-Agent: Prometheus/2.53\r\n\r\n")]
+#[case::tls(b"\x16\x03\x01\x02\x00\x01")]
+#[case::postgres(b"\x00\x00\x00\x08\x04\xd2\x16\x2f")]
+#[case::redis(b"*1\r\n$4\r\nPING\r\n")]
+#[tokio::test(start_paused = true)]
+async fn bytes_wake(#[case] bytes: &[u8]) {
+    let world = world("Paused", []);
+    let caller = world.say(bytes).await;
+    world
+        .cluster
+        .until(|cluster| cluster.stamps().len() == 1)
+        .await;
+    assert_eq!(world.doorman.places.held(), 1);
+    drop(caller);
+    world.quiet().await;
+    assert_eq!(wakes(&world, "left"), "1");
+    world.is_done();
+}
+
+/// T-65: many callers, one stamp.
+#[tokio::test(start_paused = true)]
+async fn many_callers_lead_to_one_stamp() {
+    let world = world("Paused", []);
+    let mut callers = Vec::new();
+    for _ in 0..40 {
+        callers.push(world.say(GET).await);
+        world.pass(std::time::Duration::from_millis(300)).await;
+    }
+    assert_eq!(world.doorman.places.held(), 40);
+    assert_eq!(world.cluster.stamps().len(), 1);
+    drop(callers);
+    world.quiet().await;
+    world.is_done();
+}
+
+/// HOLD-16, HOLD-41, T-74: of one not Ready, one terminating and one Ready, only
+/// the Ready one gets the connection.
+#[tokio::test(start_paused = true)]
+async fn only_a_ready_pod_gets_it() {
+    let mut world = world("Paused", [Dial::Accept]);
+    let caller = world.say(GET).await;
+    for (pod, address, ready) in [("a", "10.1.0.1", false), ("b", "10.1.0.2", true)] {
+        world.cluster.put_pod("shop", pod, address, ready);
+    }
+    world.cluster.put_pod("shop", "c", "10.1.0.3", true);
+    let terminating = json!({ "ready": false, "serving": true, "terminating": true });
+    world.put_slice(slice(
+        "api-1",
+        &[
+            ("a", "10.1.0.1", serving(false)),
+            ("b", "10.1.0.2", terminating),
+            ("c", "10.1.0.3", serving(true)),
+        ],
+    ));
+    let backend = world.backend().await;
+    let dialed: Vec<String> = world
+        .dialed()
+        .iter()
+        .map(|(to, _)| to.to_string())
+        .collect();
+    assert_eq!(dialed, ["10.1.0.3:8080"]);
+    drop((caller, backend));
+    world.quiet().await;
+    world.is_done();
+}
+
+/// T-135: the Pod may say so before the slice does.
+#[tokio::test(start_paused = true)]
+async fn the_pods_own_ready_is_enough() {
+    let mut world = world("Paused", [Dial::Accept]);
+    let caller = world.say(GET).await;
+    world.cluster.put_pod("shop", "api-0", "10.1.0.9", false);
+    world.put_slice(slice("api-1", &[("api-0", "10.1.0.9", serving(false))]));
+    world.pass(secs(2)).await;
+    assert!(world.made().is_none());
+
+    world.cluster.put_pod("shop", "api-0", "10.1.0.9", true);
+    let backend = world.backend().await;
+    drop((caller, backend));
+    world.quiet().await;
+    world.is_done();
+}
+
+/// T-135: a slice alone is not enough.
+#[rstest]
+#[case::another_address(json!({ "podIPs": [{ "ip": "10.1.0.8" }] }), json!({}))]
+#[case::deleted(
+    json!({ "podIPs": [{ "ip": "10.1.0.9" }] }),
+    json!({ "deletionTimestamp": "2026-11-30T10:05:00Z" })
+)]
+#[tokio::test(start_paused = true)]
+async fn the_pod_must_agree(#[case] status: serde_json::Value, #[case] more: serde_json::Value) {
+    let world = world("Paused", []);
+    let caller = world.say(GET).await;
+    let mut metadata = json!({ "namespace": "shop", "name": "api-0", "resourceVersion": "7" });
+    metadata
+        .as_object_mut()
+        .unwrap()
+        .extend(more.as_object().unwrap().clone());
+    let pod = json!({ "metadata": metadata, "status": status });
+    world.cluster.put("shop", "api-0", pod);
+    world.put_slice(slice("api-1", &[("api-0", "10.1.0.9", serving(true))]));
+    world.pass(secs(10)).await;
+    assert_eq!(world.dialed(), []);
+    drop(caller);
+    world.quiet().await;
+    world.is_done();
+}
+
+/// T-135: Pods are watched by name, while somebody waits, and never listed.
+#[tokio::test(start_paused = true)]
+async fn pods_are_watched_while_somebody_waits() {
+    let world = world("Resuming", []);
+    world.cluster.put_pod("shop", "api-0", "10.1.0.9", false);
+    world.put_slice(slice("api-1", &[("api-0", "10.1.0.9", serving(false))]));
+    world.pass(secs(10)).await;
+    assert_eq!(world.cluster.calls(), []);
+
+    let callers = [world.say(GET).await, world.say(GET).await];
+    world.cluster.until(|cluster| cluster.watched() == 1).await;
+    world.pass(secs(20)).await;
+    assert_eq!(world.cluster.watched(), 1);
+    drop(callers);
+    world.pass(secs(3)).await;
+    assert_eq!(world.cluster.watched(), 0);
+    for call in world.cluster.calls() {
+        assert_eq!(call.path, "/api/v1/namespaces/shop/pods");
+        assert!(call.query.contains("watch=true"), "{call:?}");
+        assert!(
+            call.query.contains("fieldSelector=metadata.name%3Dapi-0"),
+            "{call:?}"
+        );
+    }
+    world.is_done();
+}
+
+/// HOLD-09, T-124: waking or awake, there is nothing to wake, and one is held
+/// all the same.
+#[rstest]
+#[case("Resuming")]
+#[case("Running")]
+#[tokio::test(start_paused = true)]
+async fn nothing_to_wake(#[case] phase: &str) {
+    let mut world = world(phase, [Dial::Accept]);
+    let caller = world.say(GET).await;
+    world.pass(secs(30)).await;
+    assert!(world.cluster.stamps().is_empty());
+    ready_pod(&world);
+    let backend = world.backend().await;
+    drop((caller, backend));
+    world.quiet().await;
+    world.is_done();
+}
+
+/// A pause that begins while a caller is held is one that the caller calls off.
+#[tokio::test(start_paused = true)]
+async fn a_pause_that_begins_meanwhile_is_stamped() {
+    let world = world("Running", []);
+    let caller = world.say(GET).await;
+    world.put(claimant("Pausing", "Routed", &json!({})));
+    world
+        .cluster
+        .until(|cluster| cluster.stamps().len() == 1)
+        .await;
+    drop(caller);
+    world.quiet().await;
+    world.is_done();
+}
+
+/// DRAIN-19, T-79: a stray in the drain is held, and wakes nothing.
+#[tokio::test(start_paused = true)]
+async fn a_stray_in_the_drain_wakes_nothing() {
+    let mut world = world("Paused", [Dial::Accept]);
+    world.put(claimant("Paused", "Draining", &json!({})));
+    let caller = world.say(GET).await;
+    world.pass(secs(40)).await;
+    assert!(world.cluster.stamps().is_empty());
+    // Its port is closed by now, and it is still held, and passed.
+    ready_pod(&world);
+    let backend = world.backend().await;
+    drop((caller, backend));
+    world.quiet().await;
+    world.is_done();
+}
+
+/// What a held connection costs: the future itself, in bytes. Stages that come
+/// later are boxed, so that they cost nothing until then.
+#[tokio::test(start_paused = true)]
+async fn a_held_caller_is_small() {
+    let world = world("Paused", []);
+    assert!(
+        world.held_size().await <= 1536,
+        "{}",
+        world.held_size().await
+    );
+}

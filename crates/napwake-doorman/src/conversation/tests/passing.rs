@@ -1,0 +1,115 @@
+//! Callers that find a Ready pod.
+
+use rstest::rstest;
+use tokio::io::AsyncWriteExt;
+
+use super::{GET, asks, ready_pod, secs, wakes, world, world_with};
+use crate::testing::{Dial, ending, read};
+
+/// HOLD-07 to HOLD-10, T-58: straight on to a Ready pod, before a byte was sent.
+#[rstest]
+#[case::pausing("Pausing")]
+#[case::waking("Resuming")]
+#[case::running("Running")]
+#[case::of_another_workload("Paused")]
+#[tokio::test(start_paused = true)]
+async fn the_server_may_speak_first(#[case] phase: &str) {
+    let mut world = world(phase, [Dial::Accept]);
+    ready_pod(&world);
+    let mut caller = world.call().await;
+    let mut backend = world.backend().await;
+    backend.write_all(b"banner").await.unwrap();
+    assert_eq!(read(&mut caller, 6).await, b"banner");
+    assert_eq!(world.doorman.places.held(), 0);
+    assert_eq!(world.doorman.places.passed(), 1);
+
+    // Each side's end is its own (T-58).
+    caller.write_all(b"bye").await.unwrap();
+    caller.shutdown().await.unwrap();
+    assert_eq!(
+        ending(&mut backend).await,
+        crate::testing::Ending::Closed(b"bye".to_vec())
+    );
+    backend.write_all(b"late").await.unwrap();
+    drop(backend);
+    assert_eq!(
+        ending(&mut caller).await,
+        crate::testing::Ending::Closed(b"late".to_vec())
+    );
+    world.quiet().await;
+    assert!(world.cluster.stamps().is_empty());
+    assert_eq!(wakes(&world, "served"), "", "it never waited");
+    world.is_done();
+}
+
+/// HOLD-11, HOLD-12, T-02, CLASS-23: while pausing, a request that would wake
+/// calls the pause off, and every request passes.
+#[rstest]
+#[case::request(GET, 1)]
+#[case::postgres(b"\x00\x00\x00\x08\x04\xd2\x16\x2f", 1)]
+#[case::probe(b"GET /healthz HTTP/1.1\r\nUser-Agent: kube-probe/1.30\r\n\r\n", 0)]
+#[case::google(b"GET / HTTP/1.1\r\nUser-Agent: GoogleHC/1.0\r\n\r\n", 0)]
+#[case::hidden(b"GET /.env HTTP/1.1\r\nUser-Agent: curl/8\r\n\r\n", 0)]
+#[tokio::test(start_paused = true)]
+async fn a_passed_request_calls_the_pause_off(#[case] bytes: &[u8], #[case] stamps: usize) {
+    let mut world = world("Pausing", [Dial::Accept]);
+    ready_pod(&world);
+    let caller = world.say(bytes).await;
+    let mut backend = world.backend().await;
+    assert_eq!(read(&mut backend, bytes.len()).await, bytes);
+    // Each is settled by its bytes, or never.
+    world.pass(secs(10)).await;
+    assert_eq!(world.cluster.stamps().len(), stamps);
+    assert_eq!(world.cluster.events(), [], "nothing was woken");
+    drop((caller, backend));
+    world.quiet().await;
+    world.is_done();
+}
+
+/// T-03: three silent seconds of a passed caller count as a request.
+#[tokio::test(start_paused = true)]
+async fn a_silent_passed_caller_calls_the_pause_off() {
+    let mut world = world("Pausing", [Dial::Accept]);
+    ready_pod(&world);
+    let caller = world.call().await;
+    let backend = world.backend().await;
+    world.pass(std::time::Duration::from_millis(2_900)).await;
+    assert!(world.cluster.stamps().is_empty());
+    world.pass(std::time::Duration::from_millis(100)).await;
+    world
+        .cluster
+        .until(|cluster| cluster.stamps().len() == 1)
+        .await;
+    drop((caller, backend));
+    world.quiet().await;
+    world.is_done();
+}
+
+/// T-04: in Ask a passed request never calls the pause off.
+#[tokio::test(start_paused = true)]
+async fn in_ask_a_passed_request_leaves_the_pause_going() {
+    let mut world = world_with("Pausing", &asks(), [Dial::Accept]);
+    ready_pod(&world);
+    let caller = world.say(GET).await;
+    let mut backend = world.backend().await;
+    assert_eq!(read(&mut backend, GET.len()).await, GET);
+    world.pass(secs(10)).await;
+    assert!(world.cluster.stamps().is_empty());
+    drop((caller, backend));
+    world.quiet().await;
+    world.is_done();
+}
+
+/// T-65: while it pauses, a stamp is refreshed every few seconds at most.
+#[tokio::test(start_paused = true)]
+async fn a_pause_is_told_again_every_few_seconds() {
+    let mut world = world("Pausing", [Dial::Accept; 20]);
+    ready_pod(&world);
+    for _ in 0..20 {
+        let caller = world.say(GET).await;
+        drop((caller, world.backend().await));
+        world.pass(secs(1)).await;
+    }
+    assert_eq!(world.cluster.stamps().len(), 4);
+    world.is_done();
+}

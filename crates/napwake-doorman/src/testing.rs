@@ -1,0 +1,10 @@
+//! What this crate's tests share: a small cluster in memory, objects, and a
+//! doorman over it.
+
+mod cluster;
+mod objects;
+mod world;
+
+pub(crate) use self::cluster::Cluster;
+pub(crate) use self::objects::{claimant, merge, now, slice};
+pub(crate) use self::world::{Dial, Ending, World, ending, read};
