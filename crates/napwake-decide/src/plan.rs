@@ -126,6 +126,7 @@ pub enum Write {
     ///
     /// Precondition: `resource_version`. So a stamp that came after the world
     /// was read stops a scale-down planned behind this write.
+    #[expect(clippy::enum_variant_names, reason = "the name says what is done")]
     WriteStatus {
         /// The ManagedWorkload's, as seen.
         resource_version: String,

@@ -225,30 +225,43 @@ impl Ports {
     /// The port that already serves the claim: the owner's own, or that of
     /// another workload behind the same Service.
     fn held(&self, owner: &WorkloadKey, claim: &Claim) -> Option<Taken> {
-        let own =
-            self.owners
-                .get(owner)
-                .into_iter()
-                .flatten()
-                .find_map(|(port, entry)| match &entry.what {
-                    Use::Live { claim: held, by } if held == claim => Some((*port, by.clone())),
-                    Use::Draining { claim: held } if held == claim => Some((*port, None)),
-                    _ => None,
-                });
-        let shared = self.taker(owner, claim);
-        match (own, shared) {
-            (Some((port, Some(_))), Some((by, shared))) if port == shared => Some(Taken {
-                port,
-                by: Some(by.to_owned()),
-            }),
-            // Who took it has left: the record moves here (T-76).
-            (Some((port, _)), _) => Some(Taken { port, by: None }),
-            (None, Some((by, port))) => Some(Taken {
-                port,
-                by: Some(by.to_owned()),
-            }),
+        let own = self
+            .owners
+            .get(owner)
+            .into_iter()
+            .flatten()
+            .find(|(_, entry)| match &entry.what {
+                Use::Live { claim: held, .. } | Use::Draining { claim: held } => held == claim,
+                Use::Resting { .. } => false,
+            })
+            .map(|(port, entry)| (*port, &entry.what))
+            .filter(|(port, _)| !self.is_contested(owner, claim, *port));
+        let taker = self.taker(owner, claim);
+        let taken = |port, by: Option<&str>| Taken {
+            port,
+            by: by.map(str::to_owned),
+        };
+        match (own, taker) {
+            (Some((port, Use::Live { by: None, .. })), _) => Some(taken(port, None)),
+            (_, Some((by, theirs))) => Some(taken(theirs, Some(by))),
+            // Its own, which drains, or that of a taker who has left: the
+            // record moves here (T-76).
+            (Some((port, _)), None) => Some(taken(port, None)),
             (None, None) => None,
         }
+    }
+
+    /// Whether another workload has the port for something else, as two leaders
+    /// could have given it for a moment: then the first of them keeps it.
+    fn is_contested(&self, owner: &WorkloadKey, claim: &Claim, port: u16) -> bool {
+        self.owners.range(..owner).any(|(other, entries)| {
+            entries.get(&port).is_some_and(|entry| match &entry.what {
+                Use::Live { claim: held, .. } | Use::Draining { claim: held } => {
+                    other.namespace != owner.namespace || held != claim
+                }
+                Use::Resting { .. } => false,
+            })
+        })
     }
 
     /// Another workload of the namespace that took a port for the claim.

@@ -1,1 +1,227 @@
+use napwake_api::workload::{DoormanStatus, MicroTime, RestingPort, Route};
 
+use super::*;
+
+fn at(second: i64) -> Timestamp {
+    Timestamp::from_second(1_800_000_000 + second).expect("in range")
+}
+
+fn owner(namespace: &str, name: &str) -> WorkloadKey {
+    WorkloadKey {
+        namespace: namespace.to_owned(),
+        name: name.to_owned(),
+    }
+}
+
+fn claim(service: &str, number: u16) -> Claim {
+    Claim {
+        service: service.to_owned(),
+        port: RoutePort {
+            name: String::new(),
+            number,
+        },
+    }
+}
+
+fn claims(service: &str, count: u16) -> BTreeSet<Claim> {
+    (1..=count).map(|number| claim(service, number)).collect()
+}
+
+const WIDE: Caps = Caps {
+    per_workload: 20_000,
+    per_namespace: 20_000,
+};
+
+fn route(claim: &Claim, port: u16, state: RouteState) -> Route {
+    Route {
+        service: claim.service.clone(),
+        port: claim.port.clone(),
+        doorman_port: port,
+        families: Vec::new(),
+        forwarded: false,
+        state,
+        opened_at: None,
+        draining_until: None,
+        taken_by: None,
+    }
+}
+
+fn status(routes: Vec<Route>, resting: &[(u16, i64)]) -> ManagedWorkloadStatus {
+    ManagedWorkloadStatus {
+        doorman: Some(DoormanStatus {
+            routes,
+            resting: resting
+                .iter()
+                .map(|(port, until)| RestingPort {
+                    port: *port,
+                    until: MicroTime(at(*until)),
+                })
+                .collect(),
+        }),
+        ..ManagedWorkloadStatus::default()
+    }
+}
+
+/// ROUTE-66: 10,000 distinct ports from 20000 to 29999.
+/// ROUTE-65: then none.
+#[test]
+fn there_are_ten_thousand_ports() {
+    let mut ports = Ports::new(WIDE);
+    let all = ports
+        .assign(&owner("a", "a"), &claims("s", 10_000), at(0))
+        .expect("enough");
+    let distinct: BTreeSet<u16> = all.values().map(|taken| taken.port).collect();
+    assert_eq!(distinct, DOORMAN_PORTS.collect());
+    let more = ports.assign(&owner("b", "b"), &claims("s", 1), at(0));
+    assert_eq!(more, Err(Shortage::NoFreePort));
+}
+
+/// ROUTE-67: 32 ports, and not 33.
+/// SET-23: unless the cap is set otherwise.
+#[test]
+fn a_workload_holds_up_to_its_cap() {
+    let a = owner("a", "a");
+    let mut ports = Ports::new(Caps::default());
+    assert!(ports.assign(&a, &claims("s", 32), at(0)).is_ok());
+    let over = Shortage::Workload { ports: 33, cap: 32 };
+    assert_eq!(ports.assign(&a, &claims("s", 33), at(0)), Err(over));
+    let caps = Caps {
+        per_workload: 5,
+        ..Caps::default()
+    };
+    let over = Shortage::Workload { ports: 6, cap: 5 };
+    assert_eq!(
+        Ports::new(caps).assign(&a, &claims("s", 6), at(0)),
+        Err(over)
+    );
+}
+
+/// ROUTE-68: eight workloads of 32, then one more of one.
+#[test]
+fn a_namespace_holds_up_to_its_cap() {
+    let mut ports = Ports::new(Caps::default());
+    for n in 0..8 {
+        let name = format!("w{n}");
+        let taken = ports.assign(&owner("a", &name), &claims(&name, 32), at(0));
+        assert!(taken.is_ok(), "{name}");
+    }
+    let over = Shortage::Namespace {
+        ports: 257,
+        cap: 256,
+    };
+    let more = |ports: &mut Ports, namespace| {
+        ports.assign(&owner(namespace, "more"), &claims("more", 1), at(0))
+    };
+    assert_eq!(more(&mut ports, "a"), Err(over));
+    assert!(more(&mut ports, "b").is_ok());
+}
+
+#[test]
+fn resting_ports_count_against_no_cap() {
+    let mut ports = Ports::new(Caps::default());
+    let a = owner("a", "a");
+    let resting: Vec<(u16, i64)> = (20_000..20_032).map(|port| (port, 60)).collect();
+    ports.observe(&a, &status(Vec::new(), &resting));
+    assert!(ports.assign(&a, &claims("s", 32), at(0)).is_ok());
+}
+
+/// DRAIN-21: nobody else gets a port that rests, and its owner does (T-78).
+/// DRAIN-23: also by a ledger that's made anew from the statuses.
+#[test]
+fn a_resting_port_is_its_owners_alone() {
+    let a = owner("a", "a");
+    let resting: Vec<(u16, i64)> = DOORMAN_PORTS.map(|port| (port, 60)).collect();
+    let mut ports = Ports::new(WIDE);
+    ports.observe(&a, &status(Vec::new(), &resting));
+    let b = owner("b", "b");
+    let other = |ports: &mut Ports, second| ports.assign(&b, &claims("s", 1), at(second));
+    assert_eq!(other(&mut ports, 0), Err(Shortage::NoFreePort));
+    assert_eq!(other(&mut ports, 59), Err(Shortage::NoFreePort));
+    assert!(ports.clone().assign(&a, &claims("s", 1), at(0)).is_ok());
+    assert!(other(&mut ports, 60).is_ok());
+}
+
+#[test]
+fn a_draining_route_gets_its_port_back() {
+    let a = owner("a", "a");
+    let mut ports = Ports::new(Caps::default());
+    let draining = route(&claim("s", 80), 23_456, RouteState::Draining);
+    ports.observe(&a, &status(vec![draining], &[]));
+    let taken = ports
+        .assign(&a, &BTreeSet::from([claim("s", 80)]), at(0))
+        .expect("its own");
+    assert_eq!(taken[&claim("s", 80)].port, 23_456);
+}
+
+#[test]
+fn the_port_unused_longest_is_taken_once_all_were_used() {
+    let mut ports = Ports::new(WIDE);
+    for port in DOORMAN_PORTS {
+        let used = if port == 25_000 { 1 } else { 2 };
+        ports.used.insert(port, at(used));
+    }
+    let taken = ports
+        .assign(&owner("a", "a"), &claims("s", 1), at(10))
+        .expect("free");
+    assert_eq!(taken[&claim("s", 1)].port, 25_000);
+}
+
+#[test]
+fn workloads_behind_one_service_share_a_port_and_the_record_moves() {
+    let (a, b) = (owner("n", "a"), owner("n", "b"));
+    let mut ports = Ports::new(Caps::default());
+    let one = BTreeSet::from([claim("s", 80)]);
+    let take = |ports: &mut Ports, who: &WorkloadKey| {
+        ports.assign(who, &one, at(0)).expect("a port")[&claim("s", 80)].clone()
+    };
+    let first = take(&mut ports, &a);
+    assert_eq!(first.by, None);
+    let second = take(&mut ports, &b);
+    assert_eq!(
+        second,
+        Taken {
+            port: first.port,
+            by: Some("a".to_owned())
+        }
+    );
+    // Once the first one drains, the second has it on record.
+    let draining = route(&claim("s", 80), first.port, RouteState::Draining);
+    ports.observe(&a, &status(vec![draining], &[]));
+    ports.reserve_planned(&a, None);
+    let moved = Taken {
+        port: first.port,
+        by: None,
+    };
+    assert_eq!(take(&mut ports, &b), moved);
+    assert_eq!(take(&mut ports, &a).by, Some("b".to_owned()));
+}
+
+#[test]
+fn what_a_plan_reserved_outlasts_an_older_status_but_not_the_next_plan() {
+    let a = owner("n", "a");
+    let mut ports = Ports::new(Caps::default());
+    ports.assign(&a, &claims("s", 1), at(0)).expect("a port");
+    ports.observe(&a, &ManagedWorkloadStatus::default());
+    assert_eq!(ports.in_use(at(0)), 1);
+    ports.reserve_planned(&a, None);
+    assert_eq!(ports.in_use(at(0)), 0);
+}
+
+#[test]
+fn of_two_with_one_port_the_first_keeps_it() {
+    let (a, b) = (owner("n", "a"), owner("n", "b"));
+    let mut ports = Ports::new(Caps::default());
+    for (who, service) in [(&a, "a"), (&b, "b")] {
+        let routed = route(&claim(service, 80), 20_000, RouteState::Routed);
+        ports.observe(who, &status(vec![routed], &[]));
+    }
+    let port = |ports: &mut Ports, who, service| {
+        let claim = claim(service, 80);
+        ports
+            .assign(who, &BTreeSet::from([claim.clone()]), at(0))
+            .expect("a port")[&claim]
+            .port
+    };
+    assert_eq!(port(&mut ports, &a, "a"), 20_000);
+    assert_ne!(port(&mut ports, &b, "b"), 20_000);
+}

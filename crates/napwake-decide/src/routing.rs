@@ -120,6 +120,16 @@ fn list<'w, T>(seen: &'w Seen<Vec<T>>, what: &str) -> Result<&'w [T], String> {
     }
 }
 
+/// What was found out about the routes.
+struct Found<'a, 'w> {
+    sight: Sight<'w>,
+    mode: Mode,
+    /// Every Service that selects the pods.
+    surveyed: Vec<Surveyed<'w>>,
+    shortage: Option<Shortage>,
+    plan: &'a SlicePlan,
+}
+
 /// Works out what to do about the routes.
 pub(crate) fn route(s: &Settled, ports: &mut Ports, mode: Mode) -> Routing {
     let sight = match Sight::of(s) {
@@ -146,10 +156,17 @@ pub(crate) fn route(s: &Settled, ports: &mut Ports, mode: Mode) -> Routing {
         .map(|target| survey::selecting(&sight, &target.template.labels))
         .unwrap_or_default();
     let plan = slices::plan(s, &sight, &wanted, &selecting);
-    let doorman = records::next(s, &sight, mode, &wanted, &assigned, &plan);
+    let found = Found {
+        sight,
+        mode,
+        surveyed,
+        shortage,
+        plan: &plan,
+    };
+    let doorman = records::next(s, &found, &wanted, &assigned);
     let mut routing = Routing {
         outcome: outcome(&wanted, shortage, &plan),
-        finding: finding::finding(s, &sight, mode, &surveyed, shortage, &plan, &doorman),
+        finding: finding::finding(s, &found, &doorman),
         doorman,
         writes: plan.writes,
         checks: plan.checks,

@@ -35,8 +35,12 @@ pub(crate) struct App {
     pub(crate) failures: BTreeMap<String, SliceFailure>,
     pub(crate) never_idle: Option<String>,
     pub(crate) namespace: Namespace,
-    /// Whether its pods ever become Ready.
+    /// Whether its pods never become Ready.
     pub(crate) is_broken: bool,
+    /// The replicas that others gave it last, which a wake must give back.
+    pub(crate) expected: i32,
+    /// The target's version before and after the last mark for a scale-down.
+    marked: Option<(String, String)>,
 }
 
 /// The cluster.
@@ -52,6 +56,9 @@ pub(crate) struct Cluster {
     pub(crate) unknown: BTreeSet<Part>,
     /// Whether slice writes are refused.
     pub(crate) refusal: Option<SliceProblem>,
+    /// What stalled operators have yet to write, and whether one does so now.
+    pub(crate) stalled: Vec<(String, Vec<Write>)>,
+    pub(crate) is_overtaken: bool,
     /// Every write that was carried out, with its workload.
     pub(crate) log: Vec<(Timestamp, String, Write)>,
     version: u64,
@@ -134,6 +141,13 @@ impl Cluster {
 
     /// Scales the target as somebody else.
     pub(crate) fn scale(&mut self, name: &str, replicas: i32) {
+        if replicas > 0 {
+            self.app(name).expected = replicas;
+        }
+        self.set_replicas(name, replicas);
+    }
+
+    fn set_replicas(&mut self, name: &str, replicas: i32) {
         let version = self.version();
         let now = self.now;
         let app = self.app(name);
@@ -246,13 +260,17 @@ impl Cluster {
             return false;
         };
         let is_some = !plan.is_empty();
-        for write in plan.writes.into_iter().take(writes) {
+        self.carry_out(name, plan.writes.into_iter().take(writes));
+        is_some
+    }
+
+    pub(crate) fn carry_out(&mut self, name: &str, writes: impl IntoIterator<Item = Write>) {
+        for write in writes {
             let alone = write.fails_alone();
             if self.write(name, write).is_err() && !alone {
                 break;
             }
         }
-        is_some
     }
 
     /// Decides and carries out until nothing is left to be done at this time.
@@ -277,14 +295,38 @@ impl Cluster {
         panic!("it never comes to rest: {plans:#?}");
     }
 
-    /// Lets time pass in small steps, deciding at each.
+    /// Lets time pass. Decides whenever a plan asked to be asked again, pods
+    /// became Ready or ended, and at no other time.
     pub(crate) fn pass(&mut self, span: SignedDuration) {
         let end = self.now + span;
-        while self.now < end {
-            let step = SignedDuration::from_millis(500).min(end.duration_since(self.now));
-            self.now += step;
+        self.settle();
+        for _ in 0..100_000 {
+            let next = self.next_event().unwrap_or(end).min(end);
+            if self.now >= end {
+                return;
+            }
+            self.now = next.max(self.now + SignedDuration::from_millis(1));
             self.settle();
         }
+        panic!("time stands still at {}", self.now);
+    }
+
+    fn next_event(&mut self) -> Option<Timestamp> {
+        let names: Vec<String> = self.apps.keys().cloned().collect();
+        let asked: Vec<Timestamp> = names
+            .iter()
+            .filter_map(|name| self.plan(name)?.again)
+            .collect();
+        let pods = self
+            .apps
+            .values()
+            .flat_map(|app| [app.ready_at, Some(app.ended_at)])
+            .flatten();
+        asked
+            .into_iter()
+            .chain(pods)
+            .filter(|at| *at > self.now)
+            .min()
     }
 
     pub(crate) fn pass_secs(&mut self, seconds: i64) {
@@ -294,11 +336,16 @@ impl Cluster {
     /// Lets time pass until the workload is in that phase.
     pub(crate) fn until(&mut self, name: &str, phase: Phase) {
         self.settle();
-        for _ in 0..400 {
+        let end = self.now + SignedDuration::from_mins(10);
+        while self.now < end {
             if self.phase(name) == Some(phase) {
                 return;
             }
-            self.pass(SignedDuration::from_millis(500));
+            let step = SignedDuration::from_millis(1);
+            let next = self
+                .next_event()
+                .map_or(step, |at| at.duration_since(self.now));
+            self.pass(next.max(step));
         }
         panic!("never {phase:?}: {:#?}", self.status(name));
     }

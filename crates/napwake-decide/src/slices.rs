@@ -37,13 +37,12 @@ pub fn slice_name(service: &str, family: IpFamily) -> String {
         IpFamily::IPv4 => b"\0IPv4",
         IpFamily::IPv6 => b"\0IPv6",
     });
-    let digits: String = hash
+    let number = hash
         .finalize()
         .iter()
         .take(5)
-        .map(|byte| format!("{byte:02x}"))
-        .collect();
-    format!("{service}-o{digits}")
+        .fold(0u64, |number, byte| number << 8 | u64::from(*byte));
+    format!("{service}-o{number:010x}")
 }
 
 /// What to do about the slices.
@@ -182,7 +181,7 @@ impl<'a, 'w> Work<'a, 'w> {
         let (checks, again) = self.missing_checks(&all, family, found);
         let is_whole = all.len() == ports.len();
         let full = self.spec(service, &name, family, &all, found);
-        let spec = if self.is_worth_waiting(&full, &all, found, family) {
+        let spec = if self.is_worth_waiting(full.as_ref(), &all, found, family) {
             let standing: Vec<_> = all
                 .into_iter()
                 .filter(|wanted| found.is_some_and(|slice| slice.spec.ports.contains(&wanted.port)))
@@ -285,7 +284,7 @@ impl<'a, 'w> Work<'a, 'w> {
     /// long as it takes, and the ports that stand already go on standing.
     fn is_worth_waiting(
         &self,
-        full: &Option<SliceSpec>,
+        full: Option<&SliceSpec>,
         ports: &[Wanted],
         found: Option<&Slice>,
         family: IpFamily,

@@ -6,11 +6,10 @@ use napwake_api::{
     workload::{DoormanStatus, RouteState, WakeMode},
 };
 
-use super::{Mode, Sight, Surveyed, Verdict};
+use super::{Found, Mode, Surveyed, Verdict};
 use crate::{
     owners::Standing,
     plan::Finding,
-    ports::Shortage,
     render,
     settle::Settled,
     slices::SlicePlan,
@@ -21,14 +20,17 @@ use crate::{
 /// Works out what the condition should say; none where it stays as it is.
 pub(super) fn finding(
     s: &Settled,
-    sight: &Sight,
-    mode: Mode,
-    surveyed: &[Surveyed],
-    shortage: Option<Shortage>,
-    plan: &SlicePlan,
+    found: &Found,
     next: &DoormanStatus,
 ) -> Option<Finding<RouteReason>> {
-    if mode != Mode::Stand {
+    let Found {
+        sight,
+        mode,
+        surveyed,
+        shortage,
+        plan,
+    } = found;
+    if *mode != Mode::Stand {
         return awake(s, plan, next);
     }
     let is_routable = surveyed
@@ -48,7 +50,7 @@ pub(super) fn finding(
     } else if !plan.problems.is_empty() {
         (RouteReason::RoutingFailed, render::problems(&plan.problems))
     } else if let Some(shortage) = shortage {
-        render::shortage(shortage)
+        render::shortage(*shortage)
     } else if is_routed {
         (RouteReason::DoormanRouted, routed(s, surveyed))
     } else if is_routable {

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use jiff::Timestamp;
 use napwake_api::workload::{DoormanStatus, IpFamily, RestingPort, Route, RouteState};
 
-use super::{Mode, Sight, Surveyed, Verdict, survey};
+use super::{Found, Mode, Surveyed, Verdict, survey};
 use crate::{
     draft::micro,
     ports::{Claim, Taken},
@@ -19,11 +19,9 @@ use crate::{
 /// The records that the status should hold next.
 pub(super) fn next(
     s: &Settled,
-    sight: &Sight,
-    mode: Mode,
+    found: &Found,
     wanted: &[Surveyed],
     assigned: &BTreeMap<Claim, Taken>,
-    plan: &SlicePlan,
 ) -> DoormanStatus {
     let seen = s.status().doorman.clone().unwrap_or_default();
     let mut next = DoormanStatus::default();
@@ -32,7 +30,7 @@ pub(super) fn next(
             if let Some(taken) = assigned.get(&claim) {
                 let known = find(&seen.routes, &claim, taken.port);
                 next.routes
-                    .push(stand(claim, taken, families, known, plan, s.now));
+                    .push(stand(claim, taken, families, known, found.plan, s.now));
             }
         }
     }
@@ -42,7 +40,7 @@ pub(super) fn next(
             .iter()
             .any(|kept| kept.doorman_port == route.doorman_port);
         if !stays {
-            match leave(route, sight, mode, &s.workload().key, plan, s.now) {
+            match leave(route, found, &s.workload().key, s.now) {
                 Left::Route(route) => next.routes.push(route),
                 Left::Rest(rest) => next.resting.push(rest),
                 Left::Nothing => {}
@@ -121,14 +119,7 @@ enum Left {
     Nothing,
 }
 
-fn leave(
-    route: &Route,
-    sight: &Sight,
-    mode: Mode,
-    own: &WorkloadKey,
-    plan: &SlicePlan,
-    now: Timestamp,
-) -> Left {
+fn leave(route: &Route, found: &Found, own: &WorkloadKey, now: Timestamp) -> Left {
     let port = route.doorman_port;
     let rest = |from| {
         Left::Rest(RestingPort {
@@ -139,28 +130,35 @@ fn leave(
     if route.taken_by.is_some() {
         return Left::Nothing; // Another workload has it on record.
     }
-    let peer = sight
+    let peer = found
+        .sight
         .peer_routes()
         .find(|(_, theirs)| theirs.doorman_port == port);
     match peer {
         // The record moves first (T-76): kept until the other one has it.
         Some((_, theirs)) if theirs.taken_by.as_deref() == Some(own.name.as_str()) => {
-            return Left::Route(route.clone());
+            return Left::Route(drain(route, now));
         }
         Some(_) => return Left::Nothing,
         None => {}
     }
-    if mode == Mode::Vanish {
+    if found.mode == Mode::Vanish {
         return rest(now);
     }
     match (&route.draining_until, route.state) {
         (Some(until), RouteState::Draining) if until.0 <= now => rest(now),
         (Some(_), RouteState::Draining) => Left::Route(route.clone()),
-        _ if plan.is_pointed_at(&route.service, port) => Left::Route(route.clone()),
-        _ => Left::Route(Route {
-            state: RouteState::Draining,
-            draining_until: Some(micro(after(now, timing::DRAIN))),
-            ..route.clone()
-        }),
+        _ if found.plan.is_pointed_at(&route.service, port) => Left::Route(route.clone()),
+        _ => Left::Route(drain(route, now)),
+    }
+}
+
+/// The route as it drains, for 30 s from when that began.
+fn drain(route: &Route, now: Timestamp) -> Route {
+    let until = || micro(after(now, timing::DRAIN));
+    Route {
+        state: RouteState::Draining,
+        draining_until: Some(route.draining_until.clone().unwrap_or_else(until)),
+        ..route.clone()
     }
 }

@@ -15,6 +15,8 @@ pub(crate) fn empty() -> Cluster {
         ports: Ports::new(Caps::default()),
         unknown: BTreeSet::new(),
         refusal: None,
+        stalled: Vec::new(),
+        is_overtaken: false,
         log: Vec::new(),
         version: 0,
     }
@@ -42,6 +44,8 @@ impl Cluster {
             never_idle: None,
             namespace: Namespace { deleted: None },
             is_broken: false,
+            expected: replicas,
+            marked: None,
         };
         self.apps.insert(name.to_owned(), app);
         self.services.push(service(name, &format!("service-{uid}")));
@@ -62,7 +66,7 @@ impl Cluster {
     }
 }
 
-fn workload(name: &str, uid: &str, created: Timestamp) -> Workload {
+pub(crate) fn workload(name: &str, uid: &str, created: Timestamp) -> Workload {
     Workload {
         key: WorkloadKey {
             namespace: NAMESPACE.to_owned(),

@@ -71,6 +71,7 @@ impl Cluster {
             Write::Event(_) => {}
         }
         self.log.push((self.now, name.to_owned(), write));
+        self.check_last_write();
         Ok(())
     }
 
@@ -100,27 +101,20 @@ impl Cluster {
         (from, to): (i32, i32),
         unchanged_since: Option<&String>,
     ) -> Result<(), Conflict> {
-        // The mark before a scale-down moves the version on; the operator goes
-        // by its answer.
-        let marked = self.log.last().is_some_and(|(_, app, write)| {
-            app == name
-                && matches!(
-                    write,
-                    Write::MarkTarget {
-                        unchanged_since: Some(_),
-                        ..
-                    }
-                )
-        });
+        let marked = self.app(name).marked.clone();
         let Some(target) = &self.app(name).target else {
             return Err(Conflict);
         };
-        let is_unchanged =
-            marked || unchanged_since.is_none_or(|version| *version == target.resource_version);
+        // The mark before a scale-down moves the version on; the operator goes
+        // by its answer.
+        let is_unchanged = unchanged_since.is_none_or(|since| {
+            let current = &target.resource_version;
+            since == current || marked == Some((since.clone(), current.clone()))
+        });
         if target.id != *id || target.replicas != from || !is_unchanged {
             return Err(Conflict);
         }
-        self.scale(name, to);
+        self.set_replicas(name, to);
         Ok(())
     }
 
@@ -143,7 +137,7 @@ impl Cluster {
         if unchanged_since.is_some_and(|since| *since != target.resource_version) {
             return Err(Conflict);
         }
-        target.resource_version = version;
+        target.resource_version.clone_from(&version);
         let key = names::signal::PAUSED_REPLICAS;
         match replicas {
             Some(replicas) => target
@@ -151,6 +145,7 @@ impl Cluster {
                 .insert(key.to_owned(), replicas.to_string()),
             None => target.annotations.remove(key),
         };
+        self.app(name).marked = unchanged_since.map(|since| (since.clone(), version));
         Ok(())
     }
 
