@@ -78,6 +78,8 @@ pub fn install(
         .args(["upgrade", "--install", RELEASE])
         .arg(workspace::chart());
     upgrade.args(["--namespace", NAMESPACE, "--create-namespace", HELM_WAIT]);
+    // The API's definition may have stayed from a release of another name.
+    upgrade.arg("--take-ownership");
     if let Some(file) = values {
         upgrade.arg("--values").arg(absolute(file));
     }
