@@ -10,19 +10,27 @@ use napwake_api::{
     settings::Defaults,
     workload::TargetKind,
 };
-use napwake_cluster::thin as common;
+use napwake_cluster::{events::Events, thin as common};
 use napwake_decide::{Ports, world::WorkloadKey};
+use napwake_kit::{clock::Clock, metrics::Registry};
 use serde_json::{Value, json};
 use tokio::time::timeout;
+use tokio_util::task::TaskTracker;
 use tower_test::mock;
 
-use crate::observe::{
-    DoormanService, Index,
-    convert::{
-        self, ObservedNamespace, ObservedPod, ObservedService, ObservedSlice, ObservedTarget,
-        ObservedWorkload,
+use crate::{
+    apply::{Applier, SliceQueue},
+    metrics::OperatorMetrics,
+    observe::{
+        DoormanService, Index,
+        convert::{
+            self, ObservedNamespace, ObservedPod, ObservedService, ObservedSlice, ObservedTarget,
+            ObservedWorkload,
+        },
+        thin,
     },
-    thin,
+    probe::Prober,
+    shared::Shared,
 };
 
 pub(crate) const NAMESPACE: &str = "ns";
@@ -255,19 +263,31 @@ pub(crate) struct Call {
 }
 
 /// An API server that is told what to answer, call by call.
-pub(crate) struct Server(mock::Handle<Request<Body>, Response<Body>>);
+pub(crate) struct Server {
+    handle: mock::Handle<Request<Body>, Response<Body>>,
+    patience: Duration,
+}
 
 /// A client, and the server that it calls.
 pub(crate) fn api() -> (Client, Server) {
     let (service, handle) = mock::pair();
-    (Client::new(service, "default"), Server(handle))
+    let server = Server {
+        handle,
+        patience: Duration::from_secs(1),
+    };
+    (Client::new(service, "default"), server)
 }
 
 impl Server {
+    /// Waits longer for each call.
+    pub(crate) fn patient(self, patience: Duration) -> Self {
+        Self { patience, ..self }
+    }
+
     /// Answers the next call, which must come soon.
     pub(crate) async fn answer(&mut self, code: u16, body: Value) -> Call {
-        let next = timeout(Duration::from_secs(1), self.0.next_request());
-        let (request, send) = next.await.expect("a call within a second").unwrap();
+        let next = timeout(self.patience, self.handle.next_request());
+        let (request, send) = next.await.expect("a call in time").unwrap();
         let call = Call::read(request).await;
         let body = serde_json::to_vec(&body).unwrap();
         let response = Response::builder().status(code).body(Body::from(body));
@@ -290,7 +310,7 @@ impl Server {
 
     /// Checks that no more calls come, once every client is dropped.
     pub(crate) async fn done(mut self) {
-        if let Some((request, _)) = self.0.next_request().await {
+        if let Some((request, _)) = self.handle.next_request().await {
             panic!("one call too many: {:?}", Call::read(request).await);
         }
     }
@@ -313,5 +333,26 @@ impl Call {
                 .unwrap_or_default(),
             body: serde_json::from_slice(&body).unwrap_or_default(),
         }
+    }
+}
+
+/// When tests with a clock that stands still happen.
+pub(crate) const NOW: &str = "2026-11-30T12:00:00Z";
+
+/// One that writes with that client, over that index.
+pub(crate) fn applier(client: &Client, index: Index) -> Applier {
+    let (clock, _) = Clock::manual(NOW.parse().unwrap());
+    let shared = Arc::new(Shared::new(index));
+    let metrics = OperatorMetrics::register(&mut Registry::default());
+    let events = Events::new(client, clock.clone(), "napwake.dev/operator", "operator-1");
+    let prober = Prober::new(Arc::clone(&shared), clock.clone(), TaskTracker::new());
+    Applier {
+        client: client.clone(),
+        slices: SliceQueue::new(metrics.slices_waiting.clone()),
+        prober: Arc::new(prober),
+        events: Arc::new(events),
+        shared,
+        clock,
+        metrics,
     }
 }

@@ -1,1 +1,230 @@
-//! Tests.
+//! Elections against a scripted API server, under a paused clock.
+
+use std::sync::{
+    Arc,
+    atomic::{AtomicBool, Ordering},
+};
+
+use napwake_decide::lease::STOP_AFTER;
+use serde_json::{Value, json};
+
+use super::*;
+use crate::fixtures::{NOW, Server, api};
+
+/// Whether somebody works right now.
+#[derive(Clone, Default)]
+struct Working(Arc<AtomicBool>);
+
+impl Working {
+    fn now(&self) -> bool {
+        self.0.load(Ordering::Relaxed)
+    }
+
+    async fn work(self, _term: Term) -> Infallible {
+        struct Stop(Working);
+        impl Drop for Stop {
+            fn drop(&mut self) {
+                self.0.0.store(false, Ordering::Relaxed);
+            }
+        }
+        self.0.store(true, Ordering::Relaxed);
+        let _stop = Stop(self);
+        std::future::pending().await
+    }
+}
+
+/// Stands for election while `script` plays the API server and says when to
+/// stop; then checks that nothing more was called.
+async fn stand<F>(script: impl FnOnce(Server, Working, CancellationToken) -> F)
+where
+    F: Future<Output = Server>,
+{
+    let (client, server) = api();
+    let server = server.patient(Duration::from_secs(30));
+    let (clock, _) = Clock::manual(NOW.parse().unwrap());
+    let candidate = Candidate::new(client, "napwake-system", "me".to_owned(), clock);
+    let (working, token) = (Working::default(), CancellationToken::new());
+    let work = {
+        let working = working.clone();
+        move |term| working.clone().work(term)
+    };
+    let leading = lead(candidate, token.clone(), work);
+    let (ended, server) = tokio::join!(leading, script(server, working, token));
+    ended.unwrap();
+    server.done().await;
+}
+
+fn lease(version: u32, holder: Option<&str>, renewed: &str) -> Value {
+    json!({
+        "metadata": {"name": "napwake-operator", "resourceVersion": version.to_string()},
+        "spec": {
+            "holderIdentity": holder,
+            "leaseDurationSeconds": 8,
+            "leaseTransitions": 4,
+            "renewTime": renewed,
+        },
+    })
+}
+
+const EARLIER: &str = "2026-11-30T11:00:00.000000Z";
+const LEASES: &str = "/apis/coordination.k8s.io/v1/namespaces/napwake-system/leases";
+
+/// Lets everything happen that needs no time to pass.
+async fn settle() {
+    for _ in 0..16 {
+        tokio::task::yield_now().await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn takes_a_lease_that_is_not_there_and_gives_it_back() {
+    stand(async |mut server, working, token| {
+        assert_eq!(
+            server.refuse(404, "NotFound").await.line,
+            format!("GET {LEASES}/napwake-operator")
+        );
+        assert!(!working.now());
+        let taken = server.answer(201, lease(1, Some("me"), EARLIER)).await;
+        assert_eq!(taken.line, format!("POST {LEASES}"));
+        assert_eq!(taken.body["spec"]["holderIdentity"], "me");
+        settle().await;
+        assert!(working.now());
+        token.cancel();
+        let given = server.answer(200, lease(2, None, EARLIER)).await;
+        assert!(!working.now(), "the work has stopped before");
+        assert_eq!(given.line, format!("PUT {LEASES}/napwake-operator"));
+        assert_eq!(given.body["metadata"]["resourceVersion"], "1");
+        assert_eq!(given.body["spec"].get("holderIdentity"), None);
+        server
+    })
+    .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn renews_while_it_leads() {
+    stand(async |mut server, working, token| {
+        server.refuse(404, "NotFound").await;
+        server.answer(201, lease(1, Some("me"), EARLIER)).await;
+        let begun = Instant::now();
+        for version in 2..6 {
+            let renewed = server
+                .answer(200, lease(version, Some("me"), EARLIER))
+                .await;
+            assert_eq!(renewed.line, format!("PUT {LEASES}/napwake-operator"));
+            let before = (version - 1).to_string();
+            assert_eq!(renewed.body["metadata"]["resourceVersion"], *before);
+            assert!(working.now());
+        }
+        assert_eq!(begun.elapsed(), 4 * RENEW_EVERY);
+        token.cancel();
+        server.answer(200, lease(9, None, EARLIER)).await;
+        server
+    })
+    .await;
+}
+
+/// DRAIN-10: a Lease that was given back is taken within a retry's time.
+#[tokio::test(start_paused = true)]
+async fn takes_over_soon_after_it_was_given_back() {
+    stand(async |mut server, working, token| {
+        server.answer(200, lease(1, Some("other"), EARLIER)).await;
+        let begun = Instant::now();
+        server.answer(200, lease(2, None, EARLIER)).await;
+        let taken = server.answer(200, lease(3, Some("me"), EARLIER)).await;
+        assert!(begun.elapsed() <= RENEW_EVERY, "{:?}", begun.elapsed());
+        assert_eq!(taken.body["spec"]["leaseTransitions"], 5);
+        settle().await;
+        assert!(working.now());
+        token.cancel();
+        server.answer(200, lease(4, None, EARLIER)).await;
+        server
+    })
+    .await;
+}
+
+/// A holder that has vanished is waited for as long as its Lease is good, from
+/// when it was first seen.
+#[tokio::test(start_paused = true)]
+async fn takes_over_from_one_that_vanished() {
+    stand(async |mut server, working, token| {
+        server.answer(200, lease(1, Some("other"), EARLIER)).await;
+        let begun = Instant::now();
+        for _ in 0..4 {
+            let look = server.answer(200, lease(1, Some("other"), EARLIER)).await;
+            assert!(look.line.starts_with("GET"), "{look:?}");
+            assert!(!working.now());
+        }
+        let taken = server.answer(200, lease(2, Some("me"), EARLIER)).await;
+        assert!(taken.line.starts_with("PUT"), "{taken:?}");
+        assert_eq!(begun.elapsed(), LEASE_DURATION);
+        assert_eq!(taken.body["metadata"]["resourceVersion"], "1");
+        settle().await;
+        assert!(working.now());
+        token.cancel();
+        server.answer(200, lease(3, None, EARLIER)).await;
+        server
+    })
+    .await;
+}
+
+/// F-113: a leader that can't renew has stopped before the Lease can be taken.
+#[tokio::test(start_paused = true)]
+async fn stops_when_it_cannot_renew() {
+    stand(async |mut server, working, token| {
+        server.refuse(404, "NotFound").await;
+        server.answer(201, lease(1, Some("me"), EARLIER)).await;
+        let begun = Instant::now();
+        settle().await;
+        while working.now() {
+            server.refuse(500, "InternalError").await;
+            settle().await;
+            assert!(begun.elapsed() < LEASE_DURATION, "still working");
+        }
+        assert!(begun.elapsed() >= STOP_AFTER);
+        // It's well again before anybody else has taken it.
+        server.answer(200, lease(2, Some("me"), EARLIER)).await;
+        settle().await;
+        assert!(working.now());
+        token.cancel();
+        server.answer(200, lease(3, None, EARLIER)).await;
+        server
+    })
+    .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn stops_at_once_when_another_has_it() {
+    stand(async |mut server, working, token| {
+        server.refuse(404, "NotFound").await;
+        server.answer(201, lease(1, Some("me"), EARLIER)).await;
+        settle().await;
+        assert!(working.now());
+        server.refuse(409, "Conflict").await;
+        server.answer(200, lease(5, Some("other"), EARLIER)).await;
+        settle().await;
+        assert!(!working.now());
+        // Nothing is given back that isn't ours.
+        token.cancel();
+        server
+    })
+    .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_that_is_alone_needs_no_lease() {
+    let (clock, _) = Clock::manual(NOW.parse().unwrap());
+    let (working, token) = (Working::default(), CancellationToken::new());
+    let work = {
+        let working = working.clone();
+        move |term| working.clone().work(term)
+    };
+    let leading = lead(Candidate::alone(clock), token.clone(), work);
+    let watching = async {
+        settle().await;
+        assert!(working.now());
+        token.cancel();
+    };
+    let (ended, ()) = tokio::join!(leading, watching);
+    ended.unwrap();
+    assert!(!working.now());
+}

@@ -193,3 +193,67 @@ fn gauge(encoder: &mut DescriptorEncoder<'_>, name: &str, help: &str, value: usi
     let metric = encoder.encode_descriptor(name, help, None, gauge.metric_type())?;
     gauge.encode(metric)
 }
+
+#[cfg(test)]
+mod tests {
+    use napwake_kit::metrics::{Format, Metrics};
+    use serde_json::json;
+
+    use super::*;
+    use crate::fixtures::{index, workload};
+
+    fn status(status: serde_json::Value) -> ManagedWorkloadStatus {
+        serde_json::from_value(status).unwrap()
+    }
+
+    #[test]
+    fn pauses_and_wakes_are_counted_once() {
+        let mut registry = Registry::default();
+        let metrics = OperatorMetrics::register(&mut registry);
+        let pause =
+            json!({"startedAt": "2026-11-30T11:00:00.000000Z", "reason": "Idle", "replicas": 1});
+        let resume = json!({"startedAt": "2026-11-30T12:00:00.000000Z", "source": "request"});
+        let running = status(json!({}));
+        let pausing = status(json!({"pause": pause}));
+        let resuming = status(json!({"pause": pause, "resume": resume}));
+        for (before, after) in [
+            (&running, &pausing),
+            (&pausing, &pausing),
+            (&pausing, &resuming),
+            (&resuming, &resuming),
+            (&resuming, &running),
+        ] {
+            metrics.count_transition(before, after);
+        }
+        let text = Metrics::new(registry).encode(Format::Prometheus).unwrap();
+        let has = |line: &str| text.lines().any(|known| known == line);
+        assert!(
+            has("napwake_operator_pauses_total{reason=\"Idle\"} 1"),
+            "{text}"
+        );
+        assert!(
+            has("napwake_operator_wakes_total{source=\"request\"} 1"),
+            "{text}"
+        );
+    }
+
+    /// Followers know the same and would be added up with the leader.
+    #[test]
+    fn only_the_leader_counts_phases() {
+        let mut index = index();
+        let paused = json!({"status": {"phase": "Paused"}});
+        index.apply_workload(workload("a", 1, paused), tokio::time::Instant::now());
+        let mut registry = Registry::default();
+        let metrics = OperatorMetrics::register(&mut registry);
+        registry.register_collector(Box::new(Snapshot {
+            shared: Arc::new(Shared::new(index)),
+            metrics: metrics.clone(),
+        }));
+        let encoded = Metrics::new(registry);
+        let text = || encoded.encode(Format::Prometheus).unwrap();
+        assert!(!text().contains("napwake_operator_workloads"));
+        metrics.leads.set(1);
+        let line = "napwake_operator_workloads{phase=\"Paused\"} 1";
+        assert!(text().lines().any(|known| known == line), "{}", text());
+    }
+}

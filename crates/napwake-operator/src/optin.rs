@@ -286,3 +286,7 @@ const fn life(deleted: Option<jiff::Timestamp>) -> Life {
         Life::Stays
     }
 }
+
+#[cfg(test)]
+#[path = "optin_tests.rs"]
+mod tests;

@@ -181,3 +181,7 @@ impl Reconciler {
 const fn is_check(write: &Write) -> bool {
     matches!(write, Write::CheckListeners(_))
 }
+
+#[cfg(test)]
+#[path = "reconcile_tests.rs"]
+mod tests;

@@ -27,7 +27,6 @@ pub(crate) struct TargetKey {
 
 /// Whom a change concerns.
 #[derive(Debug, Default, PartialEq, Eq)]
-#[must_use]
 pub(crate) struct Concerns {
     pub(crate) workloads: BTreeMap<WorkloadKey, Urgency>,
     pub(crate) targets: BTreeSet<TargetKey>,

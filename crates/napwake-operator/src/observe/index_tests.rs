@@ -19,12 +19,12 @@ use crate::{
 /// one doorman pod.
 fn filled() -> Index {
     let (mut index, now) = (index(), Instant::now());
-    let _ = index.apply_namespace(namespace(1, json!({})), now);
-    let _ = index.apply_target(deployment("a", 1, json!({})), now);
-    let _ = index.apply_service(service("a", "a", 1, json!({})), now);
-    let _ = index.apply_service(doorman_service(), now);
-    let _ = index.apply_pod(doorman_pod("d-1", 1, json!({})), now);
-    let _ = index.apply_workload(workload("a", 1, json!({})), now);
+    index.apply_namespace(namespace(1, json!({})), now);
+    index.apply_target(deployment("a", 1, json!({})), now);
+    index.apply_service(service("a", "a", 1, json!({})), now);
+    index.apply_service(doorman_service(), now);
+    index.apply_pod(doorman_pod("d-1", 1, json!({})), now);
+    index.apply_workload(workload("a", 1, json!({})), now);
     index
 }
 
@@ -61,7 +61,7 @@ fn check() -> Check {
 #[test]
 fn a_world_holds_what_was_put_in() {
     let mut index = filled();
-    let _ = index.apply_slice(slice("a-o1", "a", 2, json!({})), Instant::now());
+    index.apply_slice(slice("a-o1", "a", 2, json!({})), Instant::now());
     let world = world(&index, "a").unwrap();
     assert_eq!(world.workload.key, key("a"));
     let target = world.target.known().unwrap();
@@ -81,13 +81,13 @@ fn a_world_holds_what_was_put_in() {
 #[test]
 fn absent_is_not_unknown() {
     let (mut index, now) = (filled(), Instant::now());
-    let _ = index.delete_target(TargetKind::Deployment, &named("a"), "deployment-a", now);
+    index.delete_target(TargetKind::Deployment, &named("a"), "deployment-a", now);
     assert_eq!(world(&index, "a").unwrap().target, Seen::Absent);
-    let _ = index.spoil_target(TargetKind::Deployment, &named("a"), "odd".to_owned(), now);
+    index.spoil_target(TargetKind::Deployment, &named("a"), "odd".to_owned(), now);
     assert!(
         matches!(world(&index, "a").unwrap().target, Seen::Unknown(why) if why.contains("odd"))
     );
-    let _ = index.delete_workload(&key("a"), "mw-a", now);
+    index.delete_workload(&key("a"), "mw-a", now);
     assert!(world(&index, "a").is_none());
 }
 
@@ -95,8 +95,8 @@ fn absent_is_not_unknown() {
 #[test]
 fn an_unreadable_service_is_passed_over() {
     let (mut index, now) = (filled(), Instant::now());
-    let _ = index.apply_service(service("b", "a", 1, json!({})), now);
-    let _ = index.spoil_service(&named("a"), "odd".to_owned(), now);
+    index.apply_service(service("b", "a", 1, json!({})), now);
+    index.spoil_service(&named("a"), "odd".to_owned(), now);
     let services = world(&index, "a").unwrap().services;
     let names: Vec<_> = services
         .known()
@@ -111,12 +111,12 @@ fn an_unreadable_service_is_passed_over() {
 #[test]
 fn routed_services_are_given_whatever_they_select() {
     let (mut index, now) = (filled(), Instant::now());
-    let _ = index.apply_service(service("old", "other", 1, json!({})), now);
+    index.apply_service(service("old", "other", 1, json!({})), now);
     assert_eq!(
         world(&index, "a").unwrap().services.known().unwrap().len(),
         1
     );
-    let _ = index.apply_workload(workload("a", 2, routed("Paused", "old", 20_000)), now);
+    index.apply_workload(workload("a", 2, routed("Paused", "old", 20_000)), now);
     assert_eq!(
         world(&index, "a").unwrap().services.known().unwrap().len(),
         2
@@ -136,7 +136,7 @@ fn routed_services_are_given_whatever_they_select() {
 )]
 fn doorman_pods_are_ready_or_not(#[case] patch: serde_json::Value, #[case] expected: DoormanState) {
     let mut index = filled();
-    let _ = index.apply_pod(doorman_pod("d-1", 2, patch), Instant::now());
+    index.apply_pod(doorman_pod("d-1", 2, patch), Instant::now());
     let Doorman::Enabled(Seen::Known(pods)) = world(&index, "a").unwrap().doorman else {
         panic!("the pods are known");
     };
@@ -147,13 +147,13 @@ fn doorman_pods_are_ready_or_not(#[case] patch: serde_json::Value, #[case] expec
 fn only_pods_behind_the_doormans_service_are_the_doormans() {
     let (mut index, now) = (filled(), Instant::now());
     let other = json!({"metadata": {"labels": {"control-plane": "controller-manager"}}});
-    let _ = index.apply_pod(doorman_pod("operator", 1, other), now);
+    index.apply_pod(doorman_pod("operator", 1, other), now);
     let Doorman::Enabled(Seen::Known(pods)) = world(&index, "a").unwrap().doorman else {
         panic!("the pods are known");
     };
     assert_eq!(pods.len(), 1);
     let service = (SYSTEM.to_owned(), DOORMAN.to_owned());
-    let _ = index.delete_service(&service, "service-napwake-doorman", now);
+    index.delete_service(&service, "service-napwake-doorman", now);
     let doorman = world(&index, "a").unwrap().doorman;
     assert_eq!(doorman, Doorman::Enabled(Seen::Absent));
 }
@@ -177,7 +177,7 @@ fn a_stamp_hurries(#[case] annotation: &str, #[case] expected: Urgency) {
 #[test]
 fn a_target_concerns_those_that_name_it() {
     let (mut index, now) = (filled(), Instant::now());
-    let _ = index.apply_workload(workload("b", 1, json!({})), now);
+    index.apply_workload(workload("b", 1, json!({})), now);
     let concerns = index.apply_target(deployment("a", 2, json!({})), now);
     assert_eq!(concerned(&concerns), [("a", Usual)]);
     let active = json!({"metadata": {"annotations": {signal::ACTIVITY: "2026-11-30T11:00:00Z"}}});
@@ -190,9 +190,9 @@ fn a_target_concerns_those_that_name_it() {
 #[test]
 fn a_service_concerns_whom_it_selects_or_selected_and_whom_it_is_routed_for() {
     let (mut index, now) = (filled(), Instant::now());
-    let _ = index.apply_target(deployment("b", 1, json!({})), now);
-    let _ = index.apply_workload(workload("b", 1, json!({})), now);
-    let _ = index.apply_workload(workload("c", 1, routed("Paused", "a", 20_000)), now);
+    index.apply_target(deployment("b", 1, json!({})), now);
+    index.apply_workload(workload("b", 1, json!({})), now);
+    index.apply_workload(workload("c", 1, routed("Paused", "a", 20_000)), now);
     let moved = index.apply_service(service("a", "b", 2, json!({})), now);
     let all = [("a", Usual), ("b", Usual), ("c", Usual)];
     assert_eq!(concerned(&moved), all);
@@ -217,9 +217,9 @@ fn a_slice_concerns_those_behind_its_service() {
 #[test]
 fn a_doorman_pod_concerns_all_that_are_routed() {
     let (mut index, now) = (filled(), Instant::now());
-    let _ = index.apply_workload(workload("b", 1, routed("Paused", "b", 20_001)), now);
+    index.apply_workload(workload("b", 1, routed("Paused", "b", 20_001)), now);
     let running = json!({"status": {"phase": "Running"}});
-    let _ = index.apply_workload(workload("a", 2, running), now);
+    index.apply_workload(workload("a", 2, running), now);
     let going = json!({"metadata": {"deletionTimestamp": "2026-11-30T10:00:00Z"}});
     let concerns = index.apply_pod(doorman_pod("d-1", 2, going.clone()), now);
     assert_eq!(concerned(&concerns), [("b", Usual)]);
@@ -244,8 +244,8 @@ fn neighbors_are_concerned_by_phases_and_routes() {
     let (mut index, now) = (filled(), Instant::now());
     // Both targets' pods carry `app: a`.
     let same_labels = json!({"spec": {"template": {"metadata": {"labels": {"app": "a"}}}}});
-    let _ = index.apply_target(deployment("b", 1, same_labels), now);
-    let _ = index.apply_workload(workload("b", 1, json!({})), now);
+    index.apply_target(deployment("b", 1, same_labels), now);
+    index.apply_workload(workload("b", 1, json!({})), now);
     let paused = json!({"status": {"phase": "Paused"}});
     let concerns = index.apply_workload(workload("b", 2, paused.clone()), now);
     assert_eq!(concerned(&concerns), [("a", Usual), ("b", Usual)]);
@@ -259,50 +259,50 @@ fn neighbors_are_concerned_by_phases_and_routes() {
 #[test]
 fn own_writes_are_seen_at_once() {
     let (mut index, now) = (filled(), Instant::now());
-    let _ = index.wrote_workload(
+    index.wrote_workload(
         workload("a", 9, json!({"status": {"phase": "Pausing"}})),
         now,
     );
     // What the watch shows late.
-    let _ = index.apply_workload(workload("a", 5, json!({})), now);
+    index.apply_workload(workload("a", 5, json!({})), now);
     let seen = world(&index, "a").unwrap().workload;
     assert_eq!(seen.status.phase, Some(Phase::Pausing));
     assert_eq!(seen.resource_version, "9");
 
-    let _ = index.wrote_scale(TargetKind::Deployment, &named("a"), "9".to_owned(), now);
+    index.wrote_scale(TargetKind::Deployment, &named("a"), "9".to_owned(), now);
     assert!(matches!(
         world(&index, "a").unwrap().target,
         Seen::Unknown(_)
     ));
     let scaled = json!({"spec": {"replicas": 0}});
-    let _ = index.apply_target(deployment("a", 9, scaled), now);
+    index.apply_target(deployment("a", 9, scaled), now);
     assert_eq!(
         world(&index, "a").unwrap().target.known().unwrap().replicas,
         0
     );
 
-    let _ = index.wrote_slice(slice("a-o1", "a", 9, json!({})), now);
+    index.wrote_slice(slice("a-o1", "a", 9, json!({})), now);
     assert_eq!(world(&index, "a").unwrap().slices.known().unwrap().len(), 1);
-    let _ = index.deleted_slice(&named("a-o1"), "slice-a-o1", now);
+    index.deleted_slice(&named("a-o1"), "slice-a-o1", now);
     assert_eq!(world(&index, "a").unwrap().slices.known().unwrap().len(), 0);
 }
 
 #[test]
 fn checks_are_given_for_own_ports_and_forgotten_with_them() {
     let (mut index, now) = (filled(), Instant::now());
-    let _ = index.apply_workload(workload("a", 2, routed("Pausing", "a", 20_000)), now);
+    index.apply_workload(workload("a", 2, routed("Pausing", "a", 20_000)), now);
     index.checked(listener(20_000), check());
     index.checked(listener(20_001), check());
     let checks = |index: &Index| world(index, "a").unwrap().checks.len();
     assert_eq!(checks(&index), 1);
-    let _ = index.apply_workload(workload("a", 3, json!({})), now);
-    let _ = index.apply_workload(workload("a", 4, routed("Pausing", "a", 20_000)), now);
+    index.apply_workload(workload("a", 3, json!({})), now);
+    index.apply_workload(workload("a", 4, routed("Pausing", "a", 20_000)), now);
     assert_eq!(checks(&index), 0);
     // Those of a pod go when it's no longer Ready.
     index.checked(listener(20_000), check());
     assert_eq!(checks(&index), 1);
     let not_ready = json!({"status": {"conditions": []}});
-    let _ = index.apply_pod(doorman_pod("d-1", 2, not_ready), now);
+    index.apply_pod(doorman_pod("d-1", 2, not_ready), now);
     assert_eq!(checks(&index), 0);
 }
 
@@ -323,17 +323,17 @@ fn slice_failures_count_until_one_succeeds() {
 #[test]
 fn a_term_begins_with_the_ports_that_statuses_record() {
     let (mut index, now) = (filled(), Instant::now());
-    let _ = index.apply_workload(workload("a", 2, routed("Paused", "a", 20_000)), now);
+    index.apply_workload(workload("a", 2, routed("Paused", "a", 20_000)), now);
     let resting = json!({"status": {"doorman": {
         "routes": [],
         "resting": [{"port": 20_001, "until": "2026-11-30T12:00:00Z"}],
     }}});
-    let _ = index.apply_workload(workload("b", 2, resting), now);
+    index.apply_workload(workload("b", 2, resting), now);
     let at: Timestamp = "2026-11-30T11:59:30Z".parse().unwrap();
     assert_eq!(index.ports.in_use(at), 2);
     index.begin_term(Ports::default(), now);
     assert_eq!(index.ports.in_use(at), 2);
-    let _ = index.delete_workload(&key("a"), "mw-a", now);
+    index.delete_workload(&key("a"), "mw-a", now);
     assert_eq!(index.ports.in_use(at), 1);
 }
 
@@ -344,7 +344,7 @@ fn a_term_begins_with_the_ports_that_statuses_record() {
 fn unreadable_idle_after_is_told(#[case] patch: serde_json::Value, #[case] expected: bool) {
     let (mut index, now) = (filled(), Instant::now());
     let never = json!({"metadata": {"annotations": {setting::IDLE_AFTER: "soon"}}});
-    let _ = index.apply_target(deployment("a", 2, never), now);
-    let _ = index.apply_workload(workload("a", 2, patch), now);
+    index.apply_target(deployment("a", 2, never), now);
+    index.apply_workload(workload("a", 2, patch), now);
     assert_eq!(world(&index, "a").unwrap().never_idle.is_some(), expected);
 }

@@ -1,0 +1,145 @@
+//! What a reconciler does with a plan, call by call.
+
+use napwake_api::names::signal;
+use serde_json::{Value, json};
+use tokio::time::timeout;
+
+use super::*;
+use crate::{
+    fixtures::{NAMESPACE, Server, api, applier, deployment, namespace, workload},
+    observe::{DoormanService, Index},
+};
+
+/// Calls that a wake makes, and not one before the scale write.
+const SCALE: &str = "PATCH /apis/apps/v1/namespaces/ns/deployments/a/scale";
+const STATUS: &str = "PUT /apis/napwake.dev/v1alpha1/namespaces/ns/managedworkloads/a/status";
+
+fn asleep() -> Value {
+    let hash = deployment("a", 1, json!({})).target.template.hash.clone();
+    json!({
+        "metadata": {"finalizers": ["napwake.dev/wake-first"]},
+        "status": {
+            "phase": "Paused",
+            "clock": {
+                "lastActivity": "2026-11-30T10:00:00.000000Z",
+                "lastActivitySource": "started",
+            },
+            "pause": {
+                "startedAt": "2026-11-30T11:00:00.000000Z",
+                "scaledAt": "2026-11-30T11:00:30.000000Z",
+                "pausedAt": "2026-11-30T11:00:35.000000Z",
+                "reason": "Idle",
+                "replicas": 3,
+            },
+            "target": {
+                "uid": "deployment-a",
+                "template": hash,
+                "replicas": 0,
+                "generation": 1,
+            },
+        },
+    })
+}
+
+fn stamped(mut object: Value) -> Value {
+    let stamp = "2026-11-30T11:59:59.000000Z request a";
+    object["metadata"]["annotations"] = json!({signal::LAST_REQUEST: stamp});
+    object
+}
+
+/// Runs the reconciler over `a`, asleep and stamped, while `script` plays the
+/// API server.
+async fn reconcile<F>(script: impl FnOnce(Server) -> F)
+where
+    F: Future<Output = Server>,
+{
+    let (client, server) = api();
+    let now = Instant::now();
+    let mut index = Index::new(
+        DoormanService::Disabled,
+        napwake_api::settings::Defaults::default(),
+        napwake_decide::Ports::default(),
+    );
+    index.apply_namespace(namespace(1, json!({})), now);
+    let marked = json!({
+        "metadata": {"annotations": {signal::PAUSED_REPLICAS: "3"}},
+        "spec": {"replicas": 0},
+        "status": {"replicas": 0, "readyReplicas": 0},
+    });
+    index.apply_target(deployment("a", 5, marked), now);
+    index.apply_workload(workload("a", 5, stamped(asleep())), now);
+    let reconciler = Reconciler::new(applier(&client, index));
+    drop(client);
+    let server = {
+        let running = reconciler.run(Term::endless());
+        tokio::select! {
+            never = running => match never {},
+            server = script(server) => server,
+        }
+    };
+    drop(reconciler);
+    server.done().await;
+}
+
+fn scaled() -> Value {
+    json!({
+        "metadata": {"name": "a", "namespace": NAMESPACE, "resourceVersion": "9"},
+        "spec": {"replicas": 3},
+    })
+}
+
+/// LIFE-02, LIFE-03: a stamp leads straight to one scale write, with nothing
+/// read before it, and then to Resuming.
+#[tokio::test(start_paused = true)]
+async fn a_stamp_leads_straight_to_one_scale_write() {
+    reconcile(async |mut server| {
+        let scale = server.answer(200, scaled()).await;
+        assert_eq!(scale.line, SCALE);
+        let patch = scale.body.as_array().unwrap();
+        let expected = json!({"op": "add", "path": "/spec/replicas", "value": 3});
+        assert_eq!(patch.last(), Some(&expected));
+        let status = server.refuse(409, "Conflict").await;
+        assert_eq!(status.line, STATUS);
+        assert_eq!(status.body["status"]["phase"], "Resuming");
+        server
+    })
+    .await;
+}
+
+/// What can't be written is tried again, later and later.
+#[tokio::test(start_paused = true)]
+async fn failures_back_off() {
+    reconcile(async |mut server| {
+        let mut server = {
+            server.refuse(500, "InternalError").await;
+            server.patient(Duration::from_mins(2))
+        };
+        let mut waits = Vec::new();
+        for _ in 0..10 {
+            let begun = Instant::now();
+            let call = server.refuse(500, "InternalError").await;
+            assert_eq!(call.line, SCALE);
+            waits.push(begun.elapsed());
+        }
+        assert!(waits.is_sorted(), "{waits:?}");
+        assert!(waits[0] < Duration::from_secs(1), "{waits:?}");
+        assert!(waits.last().unwrap() >= &LAST_RETRY, "{waits:?}");
+        server
+    })
+    .await;
+}
+
+/// A write that succeeded isn't repeated while the watch lags behind: how the
+/// target stands isn't known until then, so nothing more is decided.
+#[tokio::test(start_paused = true)]
+async fn nothing_is_written_twice() {
+    reconcile(async |mut server| {
+        assert_eq!(server.answer(200, scaled()).await.line, SCALE);
+        assert_eq!(server.refuse(409, "Conflict").await.line, STATUS);
+        let mut server = server.patient(Duration::from_mins(1));
+        let more = timeout(Duration::from_secs(20), server.answer(200, json!({}))).await;
+        assert!(more.is_err(), "{more:?}");
+        server
+    })
+    .await;
+}
