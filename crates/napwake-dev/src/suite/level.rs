@@ -52,19 +52,6 @@ impl Level {
             Self::C => "package(napwake-tests-cluster) & binary(cluster)",
         }
     }
-
-    /// The packages that hold its tests, as arguments of Cargo's.
-    pub const fn packages(self) -> &'static [&'static str] {
-        match self {
-            Self::Checks | Self::U => &[
-                "--workspace",
-                "--exclude=napwake-tests-cluster",
-                "--exclude=napwake-tests-process",
-            ],
-            Self::D => &["--package=napwake-tests-process"],
-            Self::H | Self::A | Self::C => &["--package=napwake-tests-cluster"],
-        }
-    }
 }
 
 impl fmt::Display for Level {

@@ -18,6 +18,7 @@ use crate::files::FileError;
 use crate::install::InstallError;
 use crate::progress::Progress;
 use crate::run::RunError;
+use crate::target::TargetError;
 use crate::tools::ToolError;
 
 /// What to run.
@@ -29,6 +30,8 @@ pub struct Wish {
     pub cases: Cases,
     /// A part of the names of the tests to run.
     pub filter: Option<String>,
+    /// A cluster of the user's own for level C, by a context of the kubeconfig.
+    pub context: Option<String>,
 }
 
 /// Which cases run.
@@ -69,6 +72,8 @@ pub enum SuiteError {
     #[error(transparent)]
     Run(#[from] RunError),
     #[error(transparent)]
+    Target(#[from] TargetError),
+    #[error(transparent)]
     Tool(#[from] ToolError),
     #[error("the tests of level {0} ended without a report: {1}")]
     NoReport(Level, String),
@@ -83,7 +88,7 @@ pub fn run(wish: &Wish, progress: &Progress) -> Result<Tally, SuiteError> {
             Level::Checks => checks::run(progress),
             Level::U => nextest::run(level, wish, None, progress)?,
             _ => {
-                let ready = prepare::level(level, progress)?;
+                let ready = prepare::level(level, wish.context.as_deref(), progress)?;
                 nextest::run(level, wish, Some(&ready), progress)?
             }
         };

@@ -30,9 +30,10 @@ pub(super) fn run(
     command
         .current_dir(workspace::root())
         .args(["nextest", "run", "--locked"]);
+    // Always the whole workspace, whichever tests run: with another set of
+    // packages Cargo would build the dependencies again with other features.
     command
-        .args(level.packages())
-        .args(["-E", &filter(level, wish)])
+        .args(["--workspace", "-E", &filter(level, wish)])
         .arg("--no-tests=pass");
     if let Some(ready) = ready {
         ready.enter(&mut command);

@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use super::{Level, SuiteError};
-use crate::cluster::{self, Cluster, ClusterName, NodeCount, Wish};
-use crate::image::test_app;
+use crate::cluster::{self, Cluster, ClusterError, ClusterName, NodeCount, Wish};
+use crate::image::{base, test_app};
 use crate::progress::Progress;
 use crate::target::Target;
 use crate::tools::packages::{self, Need};
@@ -34,9 +34,18 @@ const GRPCURL: GoTool<'_> = GoTool {
 
 /// Where a level's tests run, and what they find there.
 pub(super) struct Ready {
-    /// The cluster in whose network they run, or the machine's own.
-    cluster: Option<Cluster>,
+    place: Place,
     variables: Vec<(&'static str, PathBuf)>,
+}
+
+/// In which network tests run, and which cluster they meet.
+enum Place {
+    /// The machine's own, and none.
+    Here,
+    /// The cluster's own.
+    Inside(Cluster),
+    /// The machine's own, and the cluster of this kubeconfig.
+    Beside(PathBuf),
 }
 
 impl Ready {
@@ -47,10 +56,16 @@ impl Ready {
                 .iter()
                 .map(|(name, value)| (*name, value.as_path())),
         );
-        if let Some(cluster) = &self.cluster {
-            let runner = cluster.netns_runner_args().join(" ");
-            command.env(format!("CARGO_TARGET_{}_RUNNER", host_triple()), runner);
-            command.env("KUBECONFIG", cluster.kubeconfig());
+        match &self.place {
+            Place::Here => {}
+            Place::Inside(cluster) => {
+                let runner = cluster.netns_runner_args().join(" ");
+                command.env(format!("CARGO_TARGET_{}_RUNNER", host_triple()), runner);
+                command.env("KUBECONFIG", cluster.kubeconfig());
+            }
+            Place::Beside(kubeconfig) => {
+                command.env("KUBECONFIG", kubeconfig);
+            }
         }
     }
 }
@@ -63,19 +78,24 @@ fn host_triple() -> String {
     )
 }
 
-/// Prepares a level.
-pub(super) fn level(level: Level, progress: &Progress) -> Result<Ready, SuiteError> {
+/// Prepares a level. Only level C can do with a cluster of the user's own: A and
+/// D need an API server without nodes, the others need none.
+pub(super) fn level(
+    level: Level,
+    context: Option<&str>,
+    progress: &Progress,
+) -> Result<Ready, SuiteError> {
     match level {
         Level::Checks | Level::U => Ok(Ready {
-            cluster: None,
+            place: Place::Here,
             variables: Vec::new(),
         }),
         Level::H => Ok(Ready {
-            cluster: None,
+            place: Place::Here,
             variables: vec![("NAPWAKE_HELM", helm::program(progress)?)],
         }),
         Level::A | Level::D => api(progress),
-        Level::C => whole(progress),
+        Level::C => whole(context, progress),
     }
 }
 
@@ -95,7 +115,7 @@ fn api(progress: &Progress) -> Result<Ready, SuiteError> {
     let program = build_napwake(progress)?;
     let app = test_app::program(progress)?;
     Ok(Ready {
-        cluster: Some(cluster),
+        place: Place::Inside(cluster),
         variables: vec![
             ("NAPWAKE_PROGRAM", program),
             ("NAPWAKE_GRPCURL", grpcurl),
@@ -105,16 +125,21 @@ fn api(progress: &Progress) -> Result<Ready, SuiteError> {
 }
 
 /// A whole cluster with Napwake in it.
-fn whole(progress: &Progress) -> Result<Ready, SuiteError> {
+fn whole(context: Option<&str>, progress: &Progress) -> Result<Ready, SuiteError> {
     packages::ensure(&NEEDS, progress)?;
     let grpcurl = go_install(&GRPCURL, progress)?;
-    let cluster = cluster::up(&named("napwake-test")?, Wish::default(), progress)?;
-    cluster.load_image(&test_app::image(progress)?)?;
-    let target = Target::Dev(cluster.clone());
+    let (target, place) = match context {
+        Some(context) => users_own(context)?,
+        None => {
+            let cluster = cluster::up(&named("napwake-test")?, Wish::default(), progress)?;
+            (Target::Dev(cluster.clone()), Place::Inside(cluster))
+        }
+    };
+    target.load_image(&test_app::image(progress)?)?;
     let values: Option<&Path> = None;
     install::install(&target, values, progress)?;
     Ok(Ready {
-        cluster: Some(cluster),
+        place,
         variables: vec![
             ("NAPWAKE_GRPCURL", grpcurl),
             ("NAPWAKE_HELM", helm::program(progress)?),
@@ -122,7 +147,23 @@ fn whole(progress: &Progress) -> Result<Ready, SuiteError> {
     })
 }
 
-/// The binary as tests run it: built as the tests themselves are.
+/// A cluster of the user's own. The tests speak to Services and pods by their
+/// addresses, and some of their pods run programs of this machine.
+fn users_own(context: &str) -> Result<(Target, Place), SuiteError> {
+    let target = Target::Context(context.to_owned());
+    target.must_reach_services()?;
+    let host = workspace::target().join("image/host.tar");
+    if let Some(folder) = host.parent() {
+        files::create_dir(folder)?;
+    }
+    base::host().write(&host).map_err(ClusterError::from)?;
+    target.load_image(&host)?;
+    let place = Place::Beside(target.kubeconfig()?);
+    Ok((target, place))
+}
+
+/// The binary as tests run it: built together with the tests, so that what it
+/// is made of is built once.
 fn build_napwake(progress: &Progress) -> Result<PathBuf, SuiteError> {
     progress.line("building napwake for the tests…");
     let target = workspace::target();
@@ -130,7 +171,7 @@ fn build_napwake(progress: &Progress) -> Result<PathBuf, SuiteError> {
     let mut build = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     build
         .current_dir(workspace::root())
-        .args(["build", "--locked", "--package=napwake"]);
+        .args(["build", "--locked", "--workspace", "--all-targets"]);
     build.arg("--target-dir").arg(&target);
     let log = target.join("napwake-build.log");
     run::with_heartbeat(&mut build, "building napwake", &log, progress)?;
