@@ -1,11 +1,19 @@
 //! The cluster that a command works on: the development cluster, or one of the
 //! user's own, named by a context of the user's kubeconfig.
 
-use std::path::Path;
+use std::net::{IpAddr, SocketAddr, TcpStream};
+use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::time::Duration;
 
 use crate::cluster::{Cluster, ClusterError};
+use crate::files::{self, Access, FileError};
 use crate::run::{self, RunError};
+use crate::tools::packages::find_program;
+use crate::workspace;
+
+/// How long a Service of the cluster gets to accept a connection.
+const REACH: Duration = Duration::from_secs(3);
 
 #[derive(Debug, Clone)]
 pub enum Target {
@@ -19,12 +27,21 @@ pub enum TargetError {
     #[error(transparent)]
     Cluster(#[from] ClusterError),
     #[error(transparent)]
+    File(#[from] FileError),
+    #[error(transparent)]
     Run(#[from] RunError),
     #[error(
         "don't know how to put an image into the cluster of the context {0}: it is none of kind's, \
-         k3d's or minikube's; push {1} to a registry it can pull from, and name that in the values"
+         k3d's, minikube's, or k3s on this machine; push {1} to a registry it can pull from, and \
+         name that in the values"
     )]
     NoLoader(String, String),
+    #[error(
+        "can't reach the Services of the cluster of the context {context} from here (tried \
+         {tried}, the API server's): run this on one of its nodes, or without --context in the \
+         development cluster"
+    )]
+    NoServices { context: String, tried: String },
 }
 
 impl Target {
@@ -68,12 +85,70 @@ impl Target {
             Self::Context(name) => {
                 let file = archive.display().to_string();
                 let words = loader(name, &file)
+                    .or_else(|| self.is_k3s_here().then(|| k3s_loader(&file)))
                     .ok_or_else(|| TargetError::NoLoader(name.clone(), file.clone()))?;
                 let (program, arguments) = (words[0], &words[1..]);
                 Ok(run::check(Command::new(program).args(arguments))?)
             }
         }
     }
+}
+
+impl Target {
+    /// A kubeconfig that leads to this cluster and no other, for programs that
+    /// are given no context. It holds what the user's own says of it.
+    pub fn kubeconfig(&self) -> Result<PathBuf, TargetError> {
+        match self {
+            Self::Dev(cluster) => Ok(cluster.kubeconfig()),
+            Self::Context(_) => {
+                let mut view = self.kubectl();
+                let text = run::output(view.args(["config", "view", "--minify", "--flatten"]))?;
+                let folder = workspace::target().join("context");
+                files::create_dir(&folder)?;
+                let file = folder.join("kubeconfig");
+                files::write(&file, text, Access::Secret)?;
+                Ok(file)
+            }
+        }
+    }
+
+    /// Refuses a cluster whose Services can't be reached from this machine.
+    pub fn must_reach_services(&self) -> Result<(), TargetError> {
+        let Self::Context(context) = self else {
+            return Ok(());
+        };
+        let mut get = self.kubectl();
+        get.args(["get", "service", "kubernetes", "--namespace=default"]);
+        let address = run::output(get.arg("--output=jsonpath={.spec.clusterIP}"))?;
+        if answers(&address) {
+            return Ok(());
+        }
+        Err(TargetError::NoServices {
+            context: context.clone(),
+            tried: format!("{address} port 443"),
+        })
+    }
+
+    /// Whether the cluster is a k3s of this machine.
+    fn is_k3s_here(&self) -> bool {
+        let mut get = self.kubectl();
+        get.args(["get", "nodes"]);
+        get.arg("--output=jsonpath={.items[*].status.nodeInfo.kubeletVersion}");
+        find_program("k3s").is_some()
+            && run::output(&mut get).is_ok_and(|versions| versions.contains("+k3s"))
+    }
+}
+
+/// Whether something at the address accepts a connection.
+fn answers(address: &str) -> bool {
+    address.parse::<IpAddr>().is_ok_and(|ip| {
+        let place = SocketAddr::new(ip, 443);
+        TcpStream::connect_timeout(&place, REACH).is_ok()
+    })
+}
+
+fn k3s_loader(file: &str) -> Vec<&str> {
+    vec!["k3s", "ctr", "images", "import", file]
 }
 
 /// The command that puts an archive into the cluster of a context, by the way

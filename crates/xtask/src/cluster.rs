@@ -36,16 +36,17 @@ pub(crate) struct Which {
 pub(crate) struct Up {
     #[command(flatten)]
     which: Which,
-    /// How many nodes: 1 or 3 [default: 1]
+    /// How many nodes: 1 or 3, or 0 for an API server alone [default: 1]
     #[arg(long, value_name = "NUMBER")]
     nodes: Option<NodeCount>,
     /// How kube-proxy works: nftables or iptables [default: nftables]
     #[arg(long, value_name = "MODE")]
     proxy: Option<ProxyMode>,
-    /// Name resolution inside of the cluster: on or off [default: off]
+    /// Name resolution for pods made from now on, and for `exec`: on or off
+    /// [default: off]
     #[arg(long, value_name = "SWITCH", num_args = 0..=1, default_missing_value = "on")]
     dns: Option<Dns>,
-    /// Who enforces network policies: none, kube-router (refuses) or
+    /// Who enforces network policies: none, kube-router (refuses, IPv4 only) or
     /// kube-network-policies (drops) [default: none]
     #[arg(long, value_name = "ENGINE")]
     policies: Option<Policies>,

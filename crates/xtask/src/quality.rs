@@ -27,6 +27,12 @@ pub(crate) struct Test {
     /// Run the cases that take minutes, too
     #[arg(long)]
     long: bool,
+    /// Level C on a cluster of your own, by a context of your kubeconfig. Its
+    /// Services must be reachable from this machine and its nodes must have this
+    /// machine's programs, as with k3s here; A and D need an API server without
+    /// nodes, and use the development one all the same
+    #[arg(long, value_name = "NAME")]
+    context: Option<String>,
     /// Run only tests whose names have this in them
     filter: Option<String>,
 }
@@ -64,6 +70,7 @@ fn run_tests(test: Test) -> anyhow::Result<ExitCode> {
         levels: test.level,
         cases,
         filter: test.filter,
+        context: test.context,
     };
     let progress = Progress::new();
     let tally = suite::run(&wish, &progress)?;

@@ -110,24 +110,34 @@ fn ctr(state: &State, node: &Node) -> Command {
 }
 
 /// The containers that the node's folder knows of, running or not, by their ids.
+///
+/// One that was being made or taken away when the runtime was killed may be
+/// known in some of the places only.
 pub(super) fn containers(
     state: &State,
     node_folder: &Path,
 ) -> Result<Vec<Container>, ClusterError> {
     debug_assert!(node_folder.starts_with(state.dir()));
-    let tasks = node_folder.join("containerd/state/io.containerd.runtime.v2.task/k8s.io");
-    let mut all = Vec::new();
-    for bundle in files::list(&tasks)? {
-        let Some(id) = bundle.file_name().and_then(|name| name.to_str()) else {
-            continue;
-        };
-        let address = files::read_if_there(&bundle.join("address"))?;
-        let shim_socket =
-            address.and_then(|text| Some(text.trim().strip_prefix("unix://")?.into()));
-        all.push(Container {
-            id: id.to_owned(),
-            shim_socket,
-        });
+    let tasks = "state/io.containerd.runtime.v2.task/k8s.io";
+    let containers = "root/io.containerd.grpc.v1.cri/containers";
+    let sandboxes = "root/io.containerd.grpc.v1.cri/sandboxes";
+    let mut all: Vec<Container> = Vec::new();
+    for place in [tasks, containers, sandboxes] {
+        for folder in files::list(&node_folder.join("containerd").join(place))? {
+            let Some(id) = folder.file_name().and_then(|name| name.to_str()) else {
+                continue;
+            };
+            if all.iter().any(|known| known.id == id) {
+                continue;
+            }
+            let address = files::read_if_there(&folder.join("address"))?;
+            let shim_socket =
+                address.and_then(|text| Some(text.trim().strip_prefix("unix://")?.into()));
+            all.push(Container {
+                id: id.to_owned(),
+                shim_socket,
+            });
+        }
     }
     Ok(all)
 }
@@ -167,13 +177,15 @@ mod tests {
     }
 
     #[test]
-    fn containers_are_known_by_their_bundles() {
+    fn containers_are_known_by_what_the_runtime_keeps_of_them() {
         let root = tempfile::tempdir().unwrap();
         let state = State::below(root.path(), &ClusterName::default());
         let folder = state.node("n1");
         let tasks = folder.join("containerd/state/io.containerd.runtime.v2.task/k8s.io");
         files::create_dir(&tasks.join("abc")).unwrap();
-        files::create_dir(&tasks.join("def")).unwrap();
+        let sandboxes = folder.join("containerd/root/io.containerd.grpc.v1.cri/sandboxes");
+        files::create_dir(&sandboxes.join("abc")).unwrap();
+        files::create_dir(&sandboxes.join("def")).unwrap();
         let address = tasks.join("abc/address");
         files::write(&address, "unix:///run/containerd/s/1234", Access::Public).unwrap();
         let found = containers(&state, &folder).unwrap();

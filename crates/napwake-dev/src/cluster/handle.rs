@@ -11,6 +11,7 @@ use super::state::State;
 use super::topology::Topology;
 use super::{ClusterError, containerd, must_be_root};
 use crate::files;
+use crate::run;
 
 #[derive(Debug, Clone)]
 pub struct Cluster {
@@ -82,6 +83,19 @@ impl Cluster {
 
     pub fn kubectl(&self) -> Command {
         self.command("kubectl")
+    }
+
+    /// Makes the objects of one of our own files what the file says. It is not
+    /// validated first, which would take longer than all the rest.
+    pub(super) fn apply(&self, file: &Path) -> Result<(), ClusterError> {
+        let mut apply = self.kubectl();
+        apply.args([
+            "apply",
+            "--server-side",
+            "--force-conflicts",
+            "--validate=false",
+        ]);
+        Ok(run::check(apply.arg("-f").arg(file))?)
     }
 
     /// Becomes the command, in the cluster's network. Returns only if it can't.

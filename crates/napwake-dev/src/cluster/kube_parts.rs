@@ -1,11 +1,14 @@
-//! The one program that all of Kubernetes is here, and how the control plane's
-//! parts of it are started.
+//! The one program that all of Kubernetes is here (or ready-made ones, for a
+//! control plane alone), and how the control plane's parts are started.
 
 use std::path::{Path, PathBuf};
 
+use super::ClusterError;
+use super::settings::NodeCount;
 use super::state::State;
 use super::topology::{POD_RANGES, SERVICE_RANGES, Topology};
 use super::units::Unit;
+use crate::files::{self, failed};
 use crate::progress::Progress;
 use crate::tools::ToolError;
 use crate::tools::cache::Cache;
@@ -20,8 +23,96 @@ const LDFLAGS: &str = "-s -w \
     -X k8s.io/component-base/version.gitMajor=1 \
     -X k8s.io/component-base/version.gitMinor=35";
 
+/// A folder of ready-made programs, as other tools for tests know it, too.
+const READY_MADE: &str = "KUBEBUILDER_ASSETS";
+const CONTROLLERS: &str = "kube-controller-manager";
+
+/// Where the parts' programs come from.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Programs {
+    /// One program of ours that is every part, by its first argument.
+    Built(PathBuf),
+    /// A folder of one program for each part: an API server and etcd, often
+    /// nothing else.
+    ReadyMade(PathBuf),
+}
+
+impl Programs {
+    /// Builds the program, unless there are ready-made ones and the cluster has
+    /// no nodes, for which they wouldn't do.
+    pub(super) fn get(nodes: NodeCount, progress: &Progress) -> Result<Self, ClusterError> {
+        let folder = std::env::var_os(READY_MADE).map(PathBuf::from);
+        match folder.filter(|folder| nodes == NodeCount::Zero && !folder.as_os_str().is_empty()) {
+            Some(folder) => Self::ready_made(&folder, progress),
+            None => Ok(Self::Built(build(progress)?)),
+        }
+    }
+
+    fn ready_made(folder: &Path, progress: &Progress) -> Result<Self, ClusterError> {
+        let folder = std::path::absolute(folder).map_err(failed("look at", folder))?;
+        for program in ["etcd", "kube-apiserver"] {
+            if !folder.join(program).is_file() {
+                return Err(ClusterError::NotReadyMade {
+                    variable: READY_MADE,
+                    program: folder.join(program),
+                });
+            }
+        }
+        let programs = Self::ReadyMade(folder);
+        if !programs.have_controllers() {
+            progress.line(format_args!(
+                "no {CONTROLLERS} in {READY_MADE}: deleted namespaces stay, and so does what \
+                 belongs to something deleted"
+            ));
+        }
+        Ok(programs)
+    }
+
+    pub(super) fn have_controllers(&self) -> bool {
+        match self {
+            Self::Built(_) => true,
+            Self::ReadyMade(folder) => folder.join(CONTROLLERS).is_file(),
+        }
+    }
+
+    /// Puts the programs into the cluster's folder: the cache may be emptied.
+    pub(super) fn install(&self, state: &State) -> Result<(), ClusterError> {
+        let kubectl = state.bin().join("kubectl");
+        match self {
+            Self::Built(built) => {
+                files::link_or_copy(built, &state.kube())?;
+                files::remove(&kubectl)?;
+                std::os::unix::fs::symlink("kube", &kubectl).map_err(failed("link", &kubectl))?;
+            }
+            Self::ReadyMade(folder) => {
+                for program in ["etcd", "kube-apiserver", CONTROLLERS, "kubectl"] {
+                    if folder.join(program).is_file() {
+                        files::link_or_copy(&folder.join(program), &state.bin().join(program))?;
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// How a part is started.
+    fn argv(&self, state: &State, part: &str) -> Vec<String> {
+        let bin = |program: &str| state.bin().join(program).display().to_string();
+        match self {
+            Self::Built(_) => vec![bin("kube"), part.to_owned()],
+            Self::ReadyMade(_) => vec![bin(part)],
+        }
+    }
+
+    /// What they are: the folder of what was built names what it was built from.
+    pub(super) fn build(&self) -> String {
+        let (Self::Built(path) | Self::ReadyMade(path)) = self;
+        path.display().to_string()
+    }
+}
+
 /// Builds the program, or finds the one built before.
-pub(super) fn build(progress: &Progress) -> Result<PathBuf, ToolError> {
+fn build(progress: &Progress) -> Result<PathBuf, ToolError> {
     let files = [
         ("go.mod", include_str!("../../kube/go.mod")),
         ("go.sum", include_str!("../../kube/go.sum")),
@@ -44,21 +135,20 @@ pub(super) fn build(progress: &Progress) -> Result<PathBuf, ToolError> {
 pub(super) struct Parts<'a> {
     pub(super) state: &'a State,
     pub(super) topology: &'a Topology,
-    /// Where the program was built: its folder names what it was built from.
-    pub(super) built: &'a Path,
+    pub(super) programs: &'a Programs,
 }
 
 impl Parts<'_> {
     /// A part in the control plane's network.
     fn control(&self, name: &str, part: &str, flags: Vec<String>) -> Unit {
-        let kube = self.state.kube().display().to_string();
-        let argv = [kube, part.to_owned()].into_iter().chain(flags).collect();
+        let mut argv = self.programs.argv(self.state, part);
+        argv.extend(flags);
         Unit {
             name: name.to_owned(),
             netns: self.topology.control.clone(),
             argv,
             files: Vec::new(),
-            build: self.built.display().to_string(),
+            build: self.programs.build(),
         }
     }
 
@@ -108,6 +198,10 @@ impl Parts<'_> {
         ] {
             flags.push(format!("--{flag}={}", pki(file)));
         }
+        if !self.programs.have_controllers() {
+            // Nobody makes the accounts that pods would have to have.
+            flags.push("--disable-admission-plugins=ServiceAccount".to_owned());
+        }
         for flag in [
             "--requestheader-allowed-names=front-proxy",
             "--requestheader-username-headers=X-Remote-User",
@@ -148,7 +242,7 @@ impl Parts<'_> {
             "--node-monitor-grace-period=20s".to_owned(),
             format!("--controllers={}", self.controllers()),
         ];
-        self.control("controller-manager", "kube-controller-manager", flags)
+        self.control("controller-manager", CONTROLLERS, flags)
     }
 
     /// Lets the one account that all controllers share do what each of theirs
@@ -207,17 +301,21 @@ mod tests {
         assert!(modules.contains(&format!("k8s.io/kubernetes v{KUBERNETES_VERSION}\n")));
     }
 
-    #[test]
-    fn the_api_server_listens_for_its_cluster_on_both_families() {
+    fn apiserver(programs: &Programs, nodes: NodeCount) -> Unit {
         let name = ClusterName::default();
-        let topology = Topology::new(&name, NodeCount::Three);
+        let topology = Topology::new(&name, nodes);
         let state = State::below(Path::new("/state"), &name);
         let parts = Parts {
             state: &state,
             topology: &topology,
-            built: Path::new("/cache/kube-1"),
+            programs,
         };
-        let unit = parts.apiserver();
+        parts.apiserver()
+    }
+
+    #[test]
+    fn the_api_server_listens_for_its_cluster_on_both_families() {
+        let unit = apiserver(&Programs::Built("/cache/kube-1".into()), NodeCount::Three);
         assert_eq!(
             unit.argv[..2],
             ["/state/napwake-dev/bin/kube", "kube-apiserver"]
@@ -229,5 +327,33 @@ mod tests {
         ] {
             assert!(unit.argv.iter().any(|have| have == flag), "{flag}");
         }
+    }
+
+    /// A folder of programs, as they are handed out ready made.
+    fn folder(programs: &[&str]) -> tempfile::TempDir {
+        let folder = tempfile::tempdir().unwrap();
+        for program in programs {
+            files::write(&folder.path().join(program), "", files::Access::Program).unwrap();
+        }
+        folder
+    }
+
+    #[test]
+    fn ready_made_programs_are_run_by_their_own_names() {
+        let folder = folder(&["etcd", "kube-apiserver"]);
+        let programs = Programs::ready_made(folder.path(), &Progress::new()).unwrap();
+        assert!(!programs.have_controllers());
+        let unit = apiserver(&programs, NodeCount::Zero);
+        assert_eq!(unit.argv[0], "/state/napwake-dev/bin/kube-apiserver");
+        let without = "--disable-admission-plugins=ServiceAccount";
+        assert!(unit.argv.iter().any(|have| have == without));
+    }
+
+    #[test]
+    fn a_folder_that_lacks_a_program_is_named() {
+        let folder = folder(&["etcd"]);
+        let error = Programs::ready_made(folder.path(), &Progress::new()).unwrap_err();
+        let text = error.to_string();
+        assert!(text.contains("KUBEBUILDER_ASSETS") && text.contains("/kube-apiserver"));
     }
 }

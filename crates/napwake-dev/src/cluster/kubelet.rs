@@ -38,7 +38,7 @@ pub(super) fn unit(parts: Parts<'_>, node: &Node, dns: Dns) -> Unit {
         netns: node.netns.clone(),
         argv,
         files: vec![(config, render(parts, node, dns))],
-        build: parts.built.display().to_string(),
+        build: parts.programs.build(),
     }
 }
 
@@ -99,6 +99,7 @@ mod tests {
     use rstest::rstest;
 
     use super::*;
+    use crate::cluster::kube_parts::Programs;
     use crate::cluster::name::ClusterName;
     use crate::cluster::settings::NodeCount;
     use crate::cluster::state::State;
@@ -114,7 +115,7 @@ mod tests {
         let parts = Parts {
             state: &state,
             topology: &topology,
-            built: Path::new("/b"),
+            programs: &Programs::Built("/b".into()),
         };
         let text = render(parts, &topology.nodes[0], dns);
         assert!(text.contains(line), "{text}");

@@ -66,6 +66,11 @@ pub enum ClusterError {
         path: PathBuf,
         source: serde_json::Error,
     },
+    #[error("{variable} is to hold ready-made programs, but there is no {}", program.display())]
+    NotReadyMade {
+        variable: &'static str,
+        program: PathBuf,
+    },
     #[error("kubectl's answer is not JSON")]
     BadAnswer { source: serde_json::Error },
     #[error("can't start {name}")]
@@ -76,7 +81,7 @@ pub enum ClusterError {
         log: PathBuf,
         last_words: String,
     },
-    #[error("{name} does not work: {source}; last seen:\n{seen}")]
+    #[error("{name} does not work; last seen:\n{seen}")]
     AddonNotReady {
         name: &'static str,
         source: RunError,

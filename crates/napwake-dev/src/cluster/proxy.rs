@@ -22,7 +22,7 @@ pub(super) fn unit(parts: Parts<'_>, node: &Node, mode: ProxyMode) -> Unit {
         netns: node.netns.clone(),
         argv,
         files: vec![(config, render(parts, node, mode))],
-        build: parts.built.display().to_string(),
+        build: parts.programs.build(),
     }
 }
 
@@ -51,6 +51,7 @@ mod tests {
     use rstest::rstest;
 
     use super::*;
+    use crate::cluster::kube_parts::Programs;
     use crate::cluster::name::ClusterName;
     use crate::cluster::settings::NodeCount;
     use crate::cluster::state::State;
@@ -66,7 +67,7 @@ mod tests {
         let parts = Parts {
             state: &state,
             topology: &topology,
-            built: Path::new("/b"),
+            programs: &Programs::Built("/b".into()),
         };
         let text = render(parts, &topology.nodes[1], mode);
         let value: serde_json::Value = serde_saphyr::from_str(&text).unwrap();

@@ -1,6 +1,7 @@
 //! When a cluster is up: what the API says of its nodes, and how long to wait.
 
 use std::collections::BTreeMap;
+use std::process::Command;
 use std::time::Duration;
 
 use serde_json::Value;
@@ -77,7 +78,15 @@ pub(super) fn wait_for_nodes(
             }
             return Ok(Seen::NotYet(why));
         }
-        // Pods of a namespace can't be made before it has this.
+        Ok(Seen::Done(()))
+    })
+}
+
+/// Waits for what pods of a namespace can't be made without. It shows that the
+/// controllers work.
+pub(super) fn wait_for_default_account(cluster: &Cluster) -> Result<(), ClusterError> {
+    wait::until("the controllers to work", NODE_BOUND, || {
+        units::must_be_alive(cluster.state(), "controller-manager")?;
         let account = ["get", "serviceaccount", "default", "--namespace=default"];
         Ok(if run::succeeds(cluster.kubectl().args(account))? {
             Seen::Done(())
@@ -87,11 +96,20 @@ pub(super) fn wait_for_nodes(
     })
 }
 
+/// What the API server says it is, such as `v1.35.4`.
+pub(super) fn version(cluster: &Cluster) -> Result<String, ClusterError> {
+    let answer = json(cluster.kubectl().args(["get", "--raw=/version"]))?;
+    Ok(answer["gitVersion"].as_str().unwrap_or_default().to_owned())
+}
+
+fn json(kubectl: &mut Command) -> Result<Value, ClusterError> {
+    serde_json::from_str(&run::output(kubectl)?)
+        .map_err(|source| ClusterError::BadAnswer { source })
+}
+
 /// The nodes that the API knows.
 pub(super) fn nodes(cluster: &Cluster) -> Result<Vec<NodeView>, ClusterError> {
-    let text = run::output(cluster.kubectl().args(["get", "nodes", "--output=json"]))?;
-    let list: Value =
-        serde_json::from_str(&text).map_err(|source| ClusterError::BadAnswer { source })?;
+    let list = json(cluster.kubectl().args(["get", "nodes", "--output=json"]))?;
     Ok(list["items"]
         .as_array()
         .map(|items| items.iter().map(view).collect())

@@ -6,7 +6,6 @@ use std::path::PathBuf;
 use super::ClusterError;
 use super::addon::{self, AddonView};
 use super::handle::Cluster;
-use super::kube_parts::KUBERNETES_VERSION;
 use super::name::ClusterName;
 use super::ready::{self, NodeView};
 use super::settings::{NodeCount, Settings};
@@ -17,6 +16,8 @@ pub struct Status {
     name: ClusterName,
     settings: Settings,
     kubeconfig: PathBuf,
+    /// Of the API server; nothing if it doesn't answer.
+    version: Option<String>,
     parts: Vec<Seat>,
     /// What the API says, or why it says nothing.
     nodes: Result<Vec<NodeView>, String>,
@@ -30,6 +31,7 @@ pub fn status(name: &ClusterName) -> Result<Status, ClusterError> {
         name: name.clone(),
         settings: cluster.settings(),
         kubeconfig: cluster.kubeconfig(),
+        version: ready::version(&cluster).ok(),
         parts: units::seats(cluster.state())?,
         nodes: ready::nodes(&cluster).map_err(|error| error.to_string()),
         addons: addon::views(&cluster).map_err(|error| error.to_string()),
@@ -67,8 +69,9 @@ impl fmt::Display for Status {
         writeln!(f, "cluster {}: {state}", self.name)?;
         writeln!(
             f,
-            "Kubernetes {KUBERNETES_VERSION}, {nodes} node(s), kube-proxy {proxy}, DNS {dns}, \
-             network policies {policies}"
+            "Kubernetes {}, {nodes} node(s), kube-proxy {proxy}, DNS {dns}, network policies \
+             {policies}",
+            self.version.as_deref().unwrap_or("of an unknown version")
         )?;
         writeln!(f, "kubeconfig: {}", self.kubeconfig.display())?;
         for part in &self.parts {
@@ -107,6 +110,7 @@ mod tests {
             name: ClusterName::default(),
             settings: Settings::default(),
             kubeconfig: "/state/admin.kubeconfig".into(),
+            version: None,
             parts: vec![Seat {
                 name: "etcd".to_owned(),
                 pid,

@@ -7,10 +7,10 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use super::handle::Cluster;
-use super::kube_parts::{self, KUBERNETES_VERSION, Parts};
+use super::kube_parts::{Parts, Programs};
 use super::name::ClusterName;
 use super::ready::{self, Heartbeats};
-use super::settings::Wish;
+use super::settings::{NodeCount, Settings, Wish};
 use super::state::State;
 use super::topology::Node;
 use super::units::{self, Change};
@@ -20,20 +20,24 @@ use super::{
 use crate::files::{self, Access};
 use crate::image::base;
 use crate::progress::Progress;
-use crate::run;
 use crate::tools::packages::{self, Need};
 use crate::wait::{self, Seen};
 
-const NEEDS: [Need; 10] = [
+/// What every cluster needs.
+const NEEDS: [Need; 3] = [
+    Need::program("ip", "iproute2"),
+    Need::program("nsenter", "util-linux"),
+    Need::program("mount", "mount"),
+];
+
+/// What its nodes need.
+const NODE_NEEDS: [Need; 7] = [
     Need::program("containerd", "containerd"),
     Need::program("ctr", "containerd"),
     Need::program("runc", "runc"),
-    Need::program("ip", "iproute2"),
-    Need::program("nsenter", "util-linux"),
     Need::program("iptables", "iptables"),
     Need::program("ip6tables", "iptables"),
     Need::program("nft", "nftables"),
-    Need::program("mount", "mount"),
     Need::file(
         &["/usr/lib/cni/bridge", "/opt/cni/bin/bridge"],
         "containernetworking-plugins",
@@ -44,8 +48,30 @@ const RUNTIME_BOUND: Duration = Duration::from_mins(1);
 
 /// Programs that are built before anything is changed.
 struct Built {
-    kube: PathBuf,
-    pause: PathBuf,
+    kube: Programs,
+    /// What the nodes' pods need, where there are nodes.
+    pause: Option<PathBuf>,
+    addons: Vec<addon::Built>,
+}
+
+impl Built {
+    fn new(settings: Settings, progress: &Progress) -> Result<Self, ClusterError> {
+        packages::ensure(&NEEDS, progress)?;
+        let kube = Programs::get(settings.nodes, progress)?;
+        if settings.nodes == NodeCount::Zero {
+            return Ok(Self {
+                kube,
+                pause: None,
+                addons: Vec::new(),
+            });
+        }
+        packages::ensure(&NODE_NEEDS, progress)?;
+        Ok(Self {
+            kube,
+            pause: Some(base::pause_program(progress)?),
+            addons: addon::build(settings, progress)?,
+        })
+    }
 }
 
 /// Brings the cluster up and returns when its nodes take pods, and name
@@ -54,22 +80,27 @@ pub fn up(name: &ClusterName, wish: Wish, progress: &Progress) -> Result<Cluster
     must_be_root()?;
     let state = State::of(name);
     // A wish that can't be had is refused before minutes of building.
-    let settings = wish.settle(state.settings()?)?;
-    packages::ensure(&NEEDS, progress)?;
-    let built = Built {
-        kube: kube_parts::build(progress)?,
-        pause: base::pause_program(progress)?,
-    };
-    addon::build(settings, progress)?;
+    let expected = wish.settle(state.settings()?)?;
+    let mut built = Built::new(expected, progress)?;
     let _lock = state.lock(progress)?;
-    let cluster = prepare(name, state, wish, &built, progress)?;
-    let started = start(&cluster, &built, progress)?;
-    progress.line("waiting for the nodes to be Ready…");
-    ready::wait_for_nodes(&cluster, &started.reported, progress)?;
+    let settings = wish.settle(state.settings()?)?;
+    if settings != expected {
+        // Another command was at work on it meanwhile.
+        built = Built::new(settings, progress)?;
+    }
+    let cluster = prepare(name, state, settings, &built, progress)?;
+    let reported = start(&cluster, &built, progress)?;
+    if settings.nodes != NodeCount::Zero {
+        progress.line("waiting for the nodes to be Ready…");
+        ready::wait_for_nodes(&cluster, &reported, progress)?;
+    }
+    if built.kube.have_controllers() {
+        ready::wait_for_default_account(&cluster)?;
+    }
     addon::take_out(&cluster, progress)?;
-    addon::wait(&cluster, &started.addons, progress)?;
+    addon::wait(&cluster, &built.addons, progress)?;
     progress.line(format_args!(
-        "cluster {name} is up: Kubernetes {KUBERNETES_VERSION}, {} node(s), kubeconfig {}",
+        "cluster {name} is up: {} node(s), kubeconfig {}",
         cluster.settings().nodes,
         cluster.kubeconfig().display()
     ));
@@ -80,15 +111,14 @@ pub fn up(name: &ClusterName, wish: Wish, progress: &Progress) -> Result<Cluster
 fn prepare(
     name: &ClusterName,
     state: State,
-    wish: Wish,
+    settings: Settings,
     built: &Built,
     progress: &Progress,
 ) -> Result<Cluster, ClusterError> {
-    let existing = state.settings()?;
-    let settings = wish.settle(existing)?;
+    let is_new = state.settings()?.is_none();
     let cluster = Cluster::new(name.clone(), state, settings);
     let (state, topology) = (cluster.state(), cluster.topology());
-    if existing.is_none() {
+    if is_new {
         progress.line(format_args!(
             "making the cluster {name} in {}…",
             state.dir().display()
@@ -110,7 +140,7 @@ fn prepare(
         files::create_dir(&folder)?;
     }
     forget_other_boots(&cluster)?;
-    install_kube(state, &built.kube)?;
+    built.kube.install(state)?;
     pki::ensure(state, topology)?;
     net::ensure(topology)?;
     enter::write(state, &topology.control, settings.dns)?;
@@ -131,43 +161,33 @@ fn forget_other_boots(cluster: &Cluster) -> Result<(), ClusterError> {
     Ok(files::write(&path, boot, Access::Public)?)
 }
 
-/// The cluster keeps the program by itself: the cache may be emptied.
-fn install_kube(state: &State, built: &Path) -> Result<(), ClusterError> {
-    files::link_or_copy(built, &state.kube())?;
-    let kubectl = state.bin().join("kubectl");
-    files::remove(&kubectl)?;
-    std::os::unix::fs::symlink("kube", &kubectl).map_err(files::failed("link", &kubectl))?;
-    Ok(())
-}
-
-/// What is waited for.
-struct Started {
-    /// What the nodes whose kubelet was started had reported before.
-    reported: Heartbeats,
-    addons: Vec<addon::Built>,
-}
-
-/// Starts what doesn't run.
-fn start(cluster: &Cluster, built: &Built, progress: &Progress) -> Result<Started, ClusterError> {
+/// Starts what doesn't run. Returns what the nodes whose kubelet was started
+/// had reported before.
+fn start(
+    cluster: &Cluster,
+    built: &Built,
+    progress: &Progress,
+) -> Result<Heartbeats, ClusterError> {
     let (state, topology) = (cluster.state(), cluster.topology());
     let parts = Parts {
         state,
         topology,
-        built: &built.kube,
+        programs: &built.kube,
     };
-    progress.line("starting etcd, the API server and the container runtime…");
+    progress.line("starting etcd and the API server…");
     units::converge(state, &parts.etcd())?;
     units::converge(state, &parts.apiserver())?;
     for node in &topology.nodes {
         start_runtime(cluster, node)?;
     }
-    load_base_images(cluster, built)?;
+    if let Some(pause) = &built.pause {
+        load_base_images(cluster, pause)?;
+    }
     ready::wait_for_api(cluster)?;
-    progress.line("starting controllers, scheduler, kubelet and kube-proxy…");
-    let rights = state.dir().join("controllers.json");
-    files::write(&rights, Parts::controllers_rights(), Access::Public)?;
-    run::check(cluster.kubectl().args(["apply", "-f"]).arg(&rights))?;
-    units::converge(state, &parts.controller_manager())?;
+    progress.line("starting all the rest…");
+    if built.kube.have_controllers() {
+        start_controllers(cluster, parts)?;
+    }
     if !topology.nodes.is_empty() {
         units::converge(state, &parts.scheduler())?;
     }
@@ -183,10 +203,16 @@ fn start(cluster: &Cluster, built: &Built, progress: &Progress) -> Result<Starte
             reported.insert(node.name.clone(), last.clone());
         }
     }
-    // Another command may have changed the settings while this one built.
-    let addons = addon::build(cluster.settings(), progress)?;
-    addon::put_in(cluster, &addons, progress)?;
-    Ok(Started { reported, addons })
+    addon::put_in(cluster, &built.addons, progress)?;
+    Ok(reported)
+}
+
+fn start_controllers(cluster: &Cluster, parts: Parts<'_>) -> Result<(), ClusterError> {
+    let rights = parts.state.dir().join("controllers.json");
+    files::write(&rights, Parts::controllers_rights(), Access::Public)?;
+    cluster.apply(&rights)?;
+    units::converge(parts.state, &parts.controller_manager())?;
+    Ok(())
 }
 
 fn start_runtime(cluster: &Cluster, node: &Node) -> Result<(), ClusterError> {
@@ -206,11 +232,11 @@ fn start_runtime(cluster: &Cluster, node: &Node) -> Result<(), ClusterError> {
     Ok(())
 }
 
-fn load_base_images(cluster: &Cluster, built: &Built) -> Result<(), ClusterError> {
+fn load_base_images(cluster: &Cluster, pause_program: &Path) -> Result<(), ClusterError> {
     let images = cluster.state().dir().join("images");
     files::create_dir(&images)?;
     let (pause, host) = (images.join("pause.tar"), images.join("host.tar"));
-    base::pause(&built.pause)?.write(&pause)?;
+    base::pause(pause_program)?.write(&pause)?;
     base::host().write(&host)?;
     for node in &cluster.topology().nodes {
         wait_for_runtime(cluster, node)?;

@@ -5,6 +5,7 @@
 //! Touches only chains and sets that are one engine's own.
 
 use std::process::Command;
+use std::time::Duration;
 
 use super::super::ClusterError;
 use super::super::handle::Cluster;
@@ -12,9 +13,13 @@ use super::super::net::inside;
 use super::super::topology::{Netns, Node, POD_RANGES};
 use crate::files::{self, Access};
 use crate::run;
+use crate::wait::{self, Seen};
 
 /// Where kube-network-policies waits for packets.
 pub(super) const QUEUE: u16 = 100;
+
+/// How long it gets to take the first, once its pod is Ready.
+const LISTENER_BOUND: Duration = Duration::from_secs(30);
 
 /// The chain that queues them.
 const CHAIN: &str = "NAPWAKE-DEV-QUEUE";
@@ -49,6 +54,7 @@ impl Family {
 /// Changes nothing where that is so.
 pub(super) fn queue(cluster: &Cluster) -> Result<(), ClusterError> {
     for node in &cluster.topology().nodes {
+        wait_for_listener(node)?;
         for family in Family::BOTH {
             restore(cluster, node, family, &queueing(family))?;
             let jump = ["POSTROUTING", "-j", CHAIN];
@@ -58,6 +64,30 @@ pub(super) fn queue(cluster: &Cluster) -> Result<(), ClusterError> {
         }
     }
     Ok(())
+}
+
+/// Waits until somebody takes packets from the queue on this node.
+fn wait_for_listener(node: &Node) -> Result<(), ClusterError> {
+    let what = format!("kube-network-policies to listen on {}", node.name);
+    wait::until(&what, LISTENER_BOUND, || {
+        let list = "/proc/net/netfilter/nfnetlink_queue";
+        let queues = run::output(inside(&node.netns).args(["cat", list]))?;
+        Ok(if listens(&queues) {
+            Seen::Done(())
+        } else {
+            Seen::NotYet(format!("queues: {queues}"))
+        })
+    })
+}
+
+/// Whether the kernel's list of queues, one a line, has ours.
+fn listens(queues: &str) -> bool {
+    let numbers = queues
+        .lines()
+        .filter_map(|line| line.split_whitespace().next());
+    numbers
+        .into_iter()
+        .any(|number| number.parse() == Ok(QUEUE))
 }
 
 pub(super) fn stop_queueing(cluster: &Cluster) -> Result<(), ClusterError> {
@@ -226,6 +256,15 @@ COMMIT
 ";
         assert_eq!(without(SAVED, &is_kube_routers_chain), expected);
         assert_eq!(without(SAVED, &|chain: &str| chain == CHAIN), "");
+    }
+
+    #[test]
+    fn a_queue_is_known_by_its_number() {
+        assert!(listens(
+            "    7  9  0 2   128  0  0  0  1\n  100  1  0 2   128  0  0  0  1\n"
+        ));
+        assert!(!listens(" 1000  100  0 2   128  0  0  0  1\n"));
+        assert!(!listens(""));
     }
 
     #[test]

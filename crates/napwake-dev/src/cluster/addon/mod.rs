@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 
 use super::handle::Cluster;
 use super::settings::{Dns, Policies, Settings};
-use super::topology::{DNS_SERVICE, SERVICE_RANGE_V4, SERVICE_RANGE_V6};
+use super::topology::{DNS_SERVICE, SERVICE_RANGE_V4};
 use super::{ClusterError, containerd};
 use crate::files::{self, Access};
 use crate::image::base;
@@ -24,7 +24,7 @@ use crate::tools::packages::{self, Need};
 use crate::tools::{GoTool, ToolError};
 
 /// How long an addon's pods get to be Ready, as kubectl reads it.
-const READY_BOUND: &str = "--timeout=180s";
+const READY_BOUND: &str = "--timeout=120s";
 /// How long they get to be gone.
 const GONE_BOUND: &str = "--timeout=60s";
 
@@ -32,7 +32,7 @@ const GONE_BOUND: &str = "--timeout=60s";
 pub(super) enum Addon {
     /// Names of Services and pods.
     CoreDns,
-    /// Refuses what a policy forbids.
+    /// Refuses what a policy forbids, over IPv4.
     KubeRouter,
     /// Drops what a policy forbids.
     KubeNetworkPolicies,
@@ -118,7 +118,6 @@ impl Addon {
             .replace("@IMAGE@", image)
             .replace("@DNS_SERVICE@", DNS_SERVICE)
             .replace("@SERVICE_RANGE_V4@", SERVICE_RANGE_V4)
-            .replace("@SERVICE_RANGE_V6@", SERVICE_RANGE_V6)
             .replace("@QUEUE@", &firewall::QUEUE.to_string())
     }
 
@@ -192,7 +191,7 @@ pub(super) fn put_in(
         }
         let manifests = built.addon.manifests(&built.image_name());
         files::write(&file, manifests, Access::Public)?;
-        run::check(cluster.kubectl().args(["apply", "-f"]).arg(&file))?;
+        cluster.apply(&file)?;
     }
     Ok(())
 }
