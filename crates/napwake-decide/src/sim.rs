@@ -37,8 +37,9 @@ pub(crate) struct App {
     pub(crate) namespace: Namespace,
     /// Whether its pods never become Ready.
     pub(crate) is_broken: bool,
-    /// The replicas that others gave it last, which a wake must give back.
-    pub(crate) expected: i32,
+    /// The replicas that a wake may give back: what others gave it last, or
+    /// while it was at 0.
+    pub(crate) expected: BTreeSet<i32>,
     /// The target's version before and after the last mark for a scale-down.
     marked: Option<(String, String)>,
 }
@@ -142,7 +143,10 @@ impl Cluster {
     /// Scales the target as somebody else.
     pub(crate) fn scale(&mut self, name: &str, replicas: i32) {
         if replicas > 0 {
-            self.app(name).expected = replicas;
+            let is_up = self.replicas(name) > 0;
+            let expected = &mut self.app(name).expected;
+            expected.retain(|_| !is_up);
+            expected.insert(replicas);
         }
         self.set_replicas(name, replicas);
     }
@@ -341,11 +345,11 @@ impl Cluster {
             if self.phase(name) == Some(phase) {
                 return;
             }
-            let step = SignedDuration::from_millis(1);
-            let next = self
-                .next_event()
-                .map_or(step, |at| at.duration_since(self.now));
-            self.pass(next.max(step));
+            let next = self.next_event().unwrap_or(end).min(end);
+            self.pass(next.duration_since(self.now));
+        }
+        if self.phase(name) == Some(phase) {
+            return;
         }
         panic!("never {phase:?}: {:#?}", self.status(name));
     }

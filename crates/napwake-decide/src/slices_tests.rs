@@ -1,1 +1,179 @@
+use jiff::SignedDuration;
+use napwake_api::names::signal;
+use rstest::rstest;
 
+use super::*;
+use crate::{
+    sim::{
+        Cluster,
+        objects::{self, running},
+    },
+    world::{DoormanState, PodRef},
+};
+
+fn paused(change: impl FnOnce(&mut Cluster)) -> Cluster {
+    let mut cluster = running();
+    change(&mut cluster);
+    cluster.pause("api");
+    cluster
+}
+
+fn only_slice(cluster: &Cluster) -> SliceSpec {
+    assert_eq!(cluster.slices.len(), 1);
+    cluster.slices.values().next().expect("one").spec.clone()
+}
+
+/// ROUTE-69: `<service>-o<hash>`, always the same, another for each family.
+#[rstest]
+#[case("api", IpFamily::IPv4, "api-o0c3922427e")]
+#[case("api", IpFamily::IPv6, "api-o24ef5f165c")]
+fn names_are_stable(#[case] service: &str, #[case] family: IpFamily, #[case] expected: &str) {
+    assert_eq!(slice_name(service, family), expected);
+}
+
+#[test]
+fn a_long_service_name_is_not_cut() {
+    let service = "s".repeat(63);
+    let name = slice_name(&service, IpFamily::IPv4);
+    assert!(name.starts_with(&format!("{service}-o")) && name.len() <= 253);
+}
+
+/// ROUTE-03: every Ready doorman pod, and no other.
+#[test]
+fn a_slice_names_each_ready_doorman_pod_once() {
+    let cluster = paused(|cluster| {
+        cluster.doormen().push(DoormanPod {
+            state: DoormanState::NotReady,
+            ..objects::doorman_pod(3)
+        });
+    });
+    let slice = only_slice(&cluster);
+    assert_eq!(slice.service_uid, cluster.services[0].uid);
+    let expected: Vec<_> = [1u8, 2]
+        .into_iter()
+        .map(|n| Endpoint {
+            address: [10, 0, 9, n].into(),
+            node: Some(format!("node-{n}")),
+            zone: None,
+            pod: Some(PodRef {
+                namespace: "napwake-system".to_owned(),
+                name: format!("doorman-{n}"),
+                uid: format!("doorman-uid-{n}"),
+            }),
+        })
+        .collect();
+    assert_eq!(slice.endpoints, expected);
+}
+
+/// ROUTE-02: one slice for each family of the Service, on the same ports.
+/// ROUTE-04: each Service port has a doorman port of its own.
+#[rstest]
+#[case::ipv4(&[IpFamily::IPv4])]
+#[case::ipv6(&[IpFamily::IPv6])]
+#[case::dual(&[IpFamily::IPv6, IpFamily::IPv4])]
+fn one_slice_for_each_family(#[case] families: &[IpFamily]) {
+    let cluster = paused(|cluster| {
+        let service = cluster.service();
+        service.families = families.to_vec();
+        service.ports = vec![objects::port("http", 80), objects::port("grpc", 90)];
+        service.ports[1].app_protocol = Some("kubernetes.io/h2c".to_owned());
+    });
+    let slices: Vec<_> = cluster.slices.values().map(|slice| &slice.spec).collect();
+    let mut found: Vec<_> = slices.iter().map(|slice| slice.family).collect();
+    let mut expected = families.to_vec();
+    found.sort();
+    expected.sort();
+    assert_eq!(found, expected);
+    for slice in &slices {
+        assert_eq!(slice.ports, slices[0].ports);
+        let is_in_family =
+            |endpoint: &Endpoint| endpoint.address.is_ipv4() == (slice.family == IpFamily::IPv4);
+        assert!(slice.endpoints.iter().all(is_in_family));
+    }
+    let [http, grpc] = slices[0].ports.as_slice() else {
+        panic!("two ports: {:?}", slices[0].ports);
+    };
+    assert_eq!((http.name.as_str(), grpc.name.as_str()), ("http", "grpc"));
+    assert_ne!(http.port, grpc.port);
+    assert!((20_000..=29_999).contains(&http.port));
+    assert_eq!(grpc.app_protocol.as_deref(), Some("kubernetes.io/h2c"));
+}
+
+/// ROUTE-79: one that is Ready but doesn't listen isn't named, and holds the
+/// others up for a moment only.
+#[test]
+fn a_doorman_pod_that_does_not_listen_is_left_out() {
+    let mut cluster = paused(|cluster| cluster.doormen()[1] = objects::deaf_doorman_pod(2));
+    let slice = only_slice(&cluster);
+    assert_eq!(slice.endpoints.len(), 1);
+    assert_eq!(
+        slice.endpoints[0].address,
+        objects::doorman_pod(1).addresses[&IpFamily::IPv4]
+    );
+    let pause = cluster.status("api").pause.clone().expect("a pause");
+    let routed = pause.routed_at.expect("routed").0;
+    let took = routed.duration_since(pause.started_at.0);
+    assert_eq!(took, timing::LAGGARD_BOUND);
+    // It joins once it listens, checked again and again.
+    cluster.doormen()[1] = objects::doorman_pod(2);
+    cluster.pass_secs(5);
+    assert_eq!(only_slice(&cluster).endpoints.len(), 2);
+}
+
+#[test]
+fn a_check_from_before_the_route_opened_counts_for_nothing() {
+    let mut cluster = paused(|_| {});
+    cluster.stamp("api", signal::LAST_REQUEST);
+    cluster.pass_secs(200);
+    cluster.log.clear();
+    cluster.pause("api");
+    assert!(cluster.written("api").contains(&"check"));
+}
+
+#[test]
+fn slices_that_stand_are_not_checked_again_after_a_restart() {
+    let mut cluster = paused(|_| {});
+    cluster.log.clear();
+    cluster.restart();
+    cluster.pass_secs(3600 / 4);
+    assert_eq!(cluster.log, []);
+}
+
+#[test]
+fn a_new_doorman_pod_joins_after_its_check_and_replaces_in_place() {
+    let mut cluster = paused(|_| {});
+    let before = cluster.slices.values().next().expect("one").clone();
+    cluster.doormen().push(objects::doorman_pod(3));
+    cluster.log.clear();
+    cluster.settle();
+    assert_eq!(cluster.written("api"), ["check", "slice"]);
+    let after = cluster.slices.values().next().expect("one").clone();
+    assert_eq!(after.uid, before.uid);
+    assert_eq!(after.spec.endpoints.len(), 3);
+}
+
+#[test]
+fn a_slice_somebody_deleted_is_made_again() {
+    let mut cluster = paused(|_| {});
+    cluster.pass_secs(60);
+    cluster.slices.clear();
+    cluster.log.clear();
+    cluster.settle();
+    assert_eq!(cluster.slices.len(), 1);
+    assert_eq!(cluster.written("api"), ["slice"]);
+}
+
+#[test]
+fn a_deleted_doorman_pod_with_a_new_one_of_its_address_is_another() {
+    let mut cluster = paused(|_| {});
+    cluster.now += SignedDuration::from_secs(1);
+    cluster.doormen()[0].pod.uid = "another".to_owned();
+    cluster.settle();
+    let pods: Vec<_> = only_slice(&cluster)
+        .endpoints
+        .into_iter()
+        .filter_map(|endpoint| endpoint.pod)
+        .map(|pod| pod.uid)
+        .collect();
+    assert_eq!(pods, ["another", "doorman-uid-2"]);
+}

@@ -63,3 +63,7 @@ pub(super) fn lost(s: &Settled, draft: &mut Draft) {
         draft.status.target = None;
     }
 }
+
+#[cfg(test)]
+#[path = "leaving_tests.rs"]
+mod tests;

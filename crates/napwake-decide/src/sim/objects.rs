@@ -44,7 +44,7 @@ impl Cluster {
             never_idle: None,
             namespace: Namespace { deleted: None },
             is_broken: false,
-            expected: replicas,
+            expected: BTreeSet::from([replicas]),
             marked: None,
         };
         self.apps.insert(name.to_owned(), app);
@@ -165,6 +165,16 @@ pub(crate) fn doorman_pod(n: u8) -> DoormanPod {
         state: DoormanState::Ready,
     }
 }
+
+/// A Ready doorman pod that answers no check.
+pub(crate) fn deaf_doorman_pod(n: u8) -> DoormanPod {
+    let mut pod = doorman_pod(n);
+    pod.pod.uid.push_str(DEAF);
+    pod
+}
+
+/// How the uid of a doorman pod ends that answers no check.
+pub(crate) const DEAF: &str = "-deaf";
 
 pub(crate) fn peer(workload: &Workload) -> Peer {
     Peer {

@@ -217,9 +217,10 @@ impl Cluster {
             Write::ScaleTarget { .. } if self.is_overtaken => {}
             Write::ScaleTarget { to: 0, from, .. } => self.check_stop(name, *from),
             Write::ScaleTarget { to, .. } => {
-                assert_eq!(
-                    *to, self.apps[name].expected,
-                    "{name} wakes with other replicas"
+                let expected = &self.apps[name].expected;
+                assert!(
+                    expected.contains(to),
+                    "{name} wakes with {to}, not {expected:?}"
                 );
             }
             Write::MarkTarget {
@@ -424,7 +425,7 @@ impl Cluster {
                 let reason = status.conditions[1].reason.as_str();
                 assert_eq!(reason, "TargetScaledToZero", "{name}: {status:#?}");
             } else {
-                assert_eq!(target.replicas, app.expected, "{name}");
+                assert!(app.expected.contains(&target.replicas), "{name}");
             }
             assert_eq!(status.phase, Some(Phase::Running), "{name}");
             assert_eq!(status.doorman, None, "{name} has ports left over");
