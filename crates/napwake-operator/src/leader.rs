@@ -22,6 +22,8 @@ use tokio::{
 };
 use tokio_util::sync::CancellationToken;
 
+use crate::apply::brief;
+
 /// How long one call about the Lease may take.
 const CALL: Duration = Duration::from_secs(2);
 
@@ -202,7 +204,7 @@ impl Candidate {
                     self.election.observe(record, self.now());
                     return;
                 }
-                Ok(Err(error)) => tracing::warn!(%error, "can't read the lease"),
+                Ok(Err(error)) => tracing::warn!(error = brief(&error), "can't read the lease"),
                 Err(_) => tracing::warn!("can't read the lease in time"),
             }
             sleep(AGAIN).await;
@@ -229,7 +231,7 @@ impl Candidate {
                 self.look(leases).await;
                 return Duration::ZERO;
             }
-            Ok(Err(error)) => tracing::warn!(%error, "can't write the lease"),
+            Ok(Err(error)) => tracing::warn!(error = brief(&error), "can't write the lease"),
             Err(_) => {
                 // It may have been written all the same.
                 tracing::warn!("can't write the lease in time");
@@ -251,7 +253,7 @@ impl Candidate {
         let given = timeout(CALL, leases.replace(LEADER_LEASE, &params(), &wanted)).await;
         match given {
             Ok(Ok(_)) => tracing::info!("gave the lease back"),
-            Ok(Err(error)) => tracing::warn!(%error, "can't give the lease back"),
+            Ok(Err(error)) => tracing::warn!(error = brief(&error), "can't give the lease back"),
             Err(_) => tracing::warn!("can't give the lease back in time"),
         }
     }

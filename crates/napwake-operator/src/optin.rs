@@ -24,7 +24,7 @@ use napwake_decide::optin::{Existing, Life, OptIn, Origin, Subject, Surroundings
 use serde_json::json;
 
 use crate::{
-    apply::{patch_params, post_params},
+    apply::{brief, patch_params, post_params},
     leader::Term,
     observe::{Look, TargetKey, convert, convert::Made, convert::ObservedTarget},
     queue::{Next, Room, Urgency},
@@ -83,7 +83,7 @@ impl OptIns {
                     namespace = key.namespace,
                     workload = key.name,
                     kind = key.kind.as_str(),
-                    %error,
+                    error = brief(&error),
                     "can't opt in or out"
                 );
                 Next::After(RETRY)

@@ -16,7 +16,7 @@ use std::{
 
 use futures::{StreamExt, stream::FuturesUnordered};
 use parking_lot::Mutex;
-use tokio::sync::Notify;
+use tokio::{sync::Notify, task::coop::consume_budget};
 use tokio_util::time::{DelayQueue, delay_queue};
 
 /// Work that is due later than this is done then all the same: it does no harm.
@@ -89,6 +89,10 @@ impl<K: Clone + Eq + Hash> Queue<K> {
         waiting.queued.len() + waiting.again.len()
     }
 
+    fn take(&self, room: Room) -> Option<K> {
+        self.waiting.lock().take(room)
+    }
+
     /// Works for ever, and stops all work where it stands when dropped: then the
     /// keys that were being worked on are asked for again by nobody but the
     /// caller. Only one may run at a time.
@@ -102,7 +106,10 @@ impl<K: Clone + Eq + Hash> Queue<K> {
         let mut delays = DelayQueue::new();
         let mut timers: HashMap<K, delay_queue::Key> = HashMap::new();
         loop {
-            while let Some(key) = self.waiting.lock().take(room) {
+            // The work may all be done without ever waiting; whoever shares this
+            // task gets a turn all the same.
+            consume_budget().await;
+            while let Some(key) = self.take(room) {
                 if let Some(timer) = timers.remove(&key) {
                     delays.remove(&timer);
                 }

@@ -4,7 +4,7 @@
 //! Holds no logic of its own: what to do is `decide`'s, how is `apply`'s. A
 //! stamp leads to the same function, and from it straight to one scale write.
 
-use std::{collections::HashMap, error::Error, sync::Arc, time::Duration};
+use std::{collections::HashMap, sync::Arc, time::Duration};
 
 use jiff::Timestamp;
 use napwake_decide::{Plan, Seen, World, Write, decide, world::WorkloadKey};
@@ -161,7 +161,7 @@ impl Reconciler {
             *count
         };
         let (namespace, workload) = (&key.namespace, &key.name);
-        let cause = error.source().map(ToString::to_string);
+        let cause = error.cause();
         match error {
             // Most often a watch is a moment behind, and tells soon.
             ApplyError::Stale { .. } if count <= 3 => {

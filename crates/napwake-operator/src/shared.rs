@@ -33,6 +33,9 @@ impl Shared {
     pub(crate) fn change(&self, change: impl FnOnce(&mut Index, Instant) -> Concerns) {
         let concerns = change(&mut self.index.lock(), Instant::now());
         for (key, urgency) in concerns.workloads {
+            if urgency == Urgency::Wake {
+                tracing::debug!(namespace = key.namespace, workload = key.name, "stamped");
+            }
             self.workloads.add(key, urgency);
         }
         for key in concerns.targets {

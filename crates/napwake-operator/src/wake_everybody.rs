@@ -9,15 +9,18 @@
 //! Ends well once no ManagedWorkload and no marked workload at zero is left;
 //! otherwise it says which are.
 
-use std::{sync::Arc, time::Duration};
+use std::{collections::HashSet, sync::Arc, time::Duration};
 
-use napwake_api::{names::signal, workload::TargetKind};
+use napwake_api::{
+    names::signal,
+    workload::{TargetKind, TargetRef},
+};
 use napwake_decide::world::TargetId;
 use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    apply::{Applier, ApplyError},
+    apply::{Applier, ApplyError, brief},
     args::OperatorArgs,
     work::Work,
 };
@@ -107,11 +110,8 @@ impl Errand {
                 && let Err(error) = applier.let_go(&observed.workload).await
             {
                 let key = &observed.workload.key;
-                tracing::warn!(%key, %error, "can't delete");
+                tracing::warn!(%key, error = brief(&error), "can't delete");
             }
-        }
-        if !workloads.is_empty() {
-            return false;
         }
         let marked = self.marked();
         for (namespace, target, replicas) in &marked {
@@ -119,16 +119,25 @@ impl Errand {
                 // It has changed: the next round sees how.
                 Ok(()) | Err(ApplyError::Stale { .. }) => {}
                 Err(error) => {
-                    tracing::warn!(namespace, target = target.name, %error, "can't wake");
+                    let cause = error.cause();
+                    tracing::warn!(namespace, target = target.name, %error, cause, "can't wake");
                 }
             }
         }
-        marked.is_empty()
+        workloads.is_empty() && marked.is_empty()
     }
 
-    /// Targets at zero with the mark of a pause.
+    /// Targets at zero with the mark of a pause, and no ManagedWorkload that
+    /// would wake them.
     fn marked(&self) -> Vec<(String, TargetId, i32)> {
         self.applier().shared.with(|index, now| {
+            let named: HashSet<_> = index
+                .all_workloads(now)
+                .map(|one| {
+                    let target = one.workload.spec.target_ref.clone();
+                    (one.workload.key.namespace.clone(), target)
+                })
+                .collect();
             let kinds = [TargetKind::Deployment, TargetKind::StatefulSet];
             let targets = kinds.map(|kind| {
                 let all = index.targets(kind).all(now);
@@ -136,7 +145,12 @@ impl Errand {
                     let target = &one.target;
                     let mark = target.annotations.get(signal::PAUSED_REPLICAS)?;
                     let replicas = mark.parse().unwrap_or(1).max(1);
-                    (target.replicas == 0)
+                    let target_ref = TargetRef {
+                        kind,
+                        name: target.id.name.clone(),
+                    };
+                    let is_named = named.contains(&(one.namespace.clone(), target_ref));
+                    (target.replicas == 0 && !is_named)
                         .then(|| (one.namespace.clone(), target.id.clone(), replicas))
                 })
                 .collect::<Vec<_>>()

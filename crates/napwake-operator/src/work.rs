@@ -14,7 +14,13 @@ use serde::{Deserialize, de::IgnoredAny};
 use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 
-use crate::{apply::Applier, leader::Term, observe::convert, optin::OptIns, reconcile::Reconciler};
+use crate::{
+    apply::{Applier, brief},
+    leader::Term,
+    observe::convert,
+    optin::OptIns,
+    reconcile::Reconciler,
+};
 
 /// Objects in one page of the list.
 const PAGE: u32 = 250;
@@ -71,7 +77,7 @@ impl Work {
         let workloads = loop {
             match self.list().await {
                 Ok(workloads) => break workloads,
-                Err(error) => tracing::warn!(%error, "can't list ManagedWorkloads"),
+                Err(error) => tracing::warn!(error = brief(&error), "can't list ManagedWorkloads"),
             }
             sleep(RETRY).await;
         };

@@ -69,6 +69,14 @@ pub(crate) enum ApplyError {
 }
 
 impl ApplyError {
+    /// What the API server said, if it was asked.
+    pub(crate) fn cause(&self) -> Option<String> {
+        match self {
+            Self::Stale { source, .. } | Self::Failed { source, .. } => Some(brief(source)),
+            Self::NotLeader => None,
+        }
+    }
+
     /// Sorts an answer. 404, 409 and 422 mean that the object isn't as it was:
     /// gone, newer, or failing a `test`.
     fn of(write: &'static str, source: kube::Error) -> Self {
@@ -163,6 +171,14 @@ impl Applier {
 struct Progress {
     /// The version of the target after its mark was written.
     marked: Option<String>,
+}
+
+/// What an error of the API says, for people.
+pub(crate) fn brief(error: &kube::Error) -> String {
+    match error {
+        kube::Error::Api(status) => format!("{} ({})", status.message, status.code),
+        other => other.to_string(),
+    }
 }
 
 /// For patches, as the operator.

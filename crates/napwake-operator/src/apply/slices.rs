@@ -20,7 +20,7 @@ use prometheus_client::metrics::gauge::Gauge;
 use serde_json::{Value, json};
 use tokio::sync::{Semaphore, SemaphorePermit};
 
-use super::{Applier, patch_params, post_params};
+use super::{Applier, brief, patch_params, post_params};
 use crate::observe::{convert, thin};
 
 /// Slice writes under way at once (F-163).
@@ -216,7 +216,7 @@ impl Applier {
 fn refused(error: &kube::Error) -> SliceProblem {
     SliceProblem::Refused(match error {
         kube::Error::Api(status) => status.message.clone(),
-        other => other.to_string(),
+        other => brief(other),
     })
 }
 

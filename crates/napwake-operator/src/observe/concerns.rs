@@ -6,12 +6,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use napwake_api::{names::signal, workload::TargetKind};
+use napwake_api::{ManagedWorkloadSpec, names::signal, workload::TargetKind};
 use napwake_decide::world::{Map, WorkloadKey};
 use tokio::time::Instant;
 
 use super::{
-    convert::{ObservedService, ObservedTarget, ObservedWorkload},
+    convert::{Made, ObservedService, ObservedTarget, ObservedWorkload},
     index::{Index, is_routed, routes},
     layered::{Key, Look},
 };
@@ -74,19 +74,17 @@ impl Concerns {
         let mut concerns = Self::default();
         let stamps =
             |one: Option<&ObservedWorkload>| one.map(|one| stamps(&one.workload.annotations));
-        let urgency = if new.is_some() && stamps(old) != stamps(new) {
-            Urgency::Wake
-        } else {
-            Urgency::Usual
-        };
+        let urgency = urgency(stamps(old), stamps(new));
         concerns.add(key.clone(), urgency);
-        for observed in [old, new].into_iter().flatten() {
-            let target = &observed.workload.spec.target_ref;
-            concerns.targets.insert(TargetKey {
-                kind: target.kind,
-                namespace: key.namespace.clone(),
-                name: target.name.clone(),
-            });
+        if as_opted(old) != as_opted(new) {
+            for observed in [old, new].into_iter().flatten() {
+                let target = &observed.workload.spec.target_ref;
+                concerns.targets.insert(TargetKey {
+                    kind: target.kind,
+                    namespace: key.namespace.clone(),
+                    name: target.name.clone(),
+                });
+            }
         }
         let as_peer = |one: Option<&ObservedWorkload>| {
             one.map(|one| {
@@ -119,11 +117,7 @@ impl Concerns {
     ) -> Self {
         let mut concerns = Self::default();
         let stamps = |one: Option<&ObservedTarget>| one.map(|one| stamps(&one.target.annotations));
-        let urgency = if new.is_some() && stamps(old) != stamps(new) {
-            Urgency::Wake
-        } else {
-            Urgency::Usual
-        };
+        let urgency = urgency(stamps(old), stamps(new));
         for observed in index.workloads.within(&key.0, now) {
             let target = &observed.workload.spec.target_ref;
             if (target.kind, &target.name) == (kind, &key.1) {
@@ -243,6 +237,22 @@ impl Index {
     }
 }
 
+/// What opting in goes by.
+fn as_opted(
+    observed: Option<&ObservedWorkload>,
+) -> Option<(&str, bool, &ManagedWorkloadSpec, &Made)> {
+    observed.map(|observed| {
+        let workload = &observed.workload;
+        let is_going = workload.deleted.is_some();
+        (
+            workload.uid.as_str(),
+            is_going,
+            &workload.spec,
+            &observed.made,
+        )
+    })
+}
+
 /// Whether a Service's selector matches; an empty one selects nothing.
 pub(super) fn selects(selector: &Map, labels: &Map) -> bool {
     !selector.is_empty()
@@ -251,6 +261,16 @@ pub(super) fn selects(selector: &Map, labels: &Map) -> bool {
             .all(|(key, value)| labels.get(key) == Some(value))
 }
 
-fn stamps(annotations: &Map) -> [Option<String>; 3] {
+/// What is seen for the first time doesn't hurry.
+fn urgency(old: Option<Stamps>, new: Option<Stamps>) -> Urgency {
+    match (old, new) {
+        (Some(old), Some(new)) if old != new => Urgency::Wake,
+        _ => Urgency::Usual,
+    }
+}
+
+type Stamps = [Option<String>; 3];
+
+fn stamps(annotations: &Map) -> Stamps {
     WAKES.map(|name| annotations.get(name).cloned())
 }
