@@ -236,19 +236,16 @@ impl Ports {
             })
             .map(|(port, entry)| (*port, &entry.what))
             .filter(|(port, _)| !self.is_contested(owner, claim, *port));
-        let taker = self.taker(owner, claim);
-        let taken = |port, by: Option<&str>| Taken {
-            port,
-            by: by.map(str::to_owned),
+        let is_own = matches!(own, Some((_, Use::Live { by: None, .. })));
+        let taker = self.taker(owner, claim).filter(|_| !is_own);
+        let (port, by) = match (taker, own) {
+            (Some((by, port)), _) => (port, Some(by.to_owned())),
+            // Its own; or that of a taker who has left: the record moves here
+            // (T-76).
+            (None, Some((port, _))) => (port, None),
+            (None, None) => return None,
         };
-        match (own, taker) {
-            (Some((port, Use::Live { by: None, .. })), _) => Some(taken(port, None)),
-            (_, Some((by, theirs))) => Some(taken(theirs, Some(by))),
-            // Its own, which drains, or that of a taker who has left: the
-            // record moves here (T-76).
-            (Some((port, _)), None) => Some(taken(port, None)),
-            (None, None) => None,
-        }
+        Some(Taken { port, by })
     }
 
     /// Whether another workload has the port for something else, as two leaders

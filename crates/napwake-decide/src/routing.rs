@@ -76,8 +76,18 @@ pub(crate) struct Sight<'w> {
 }
 
 impl<'w> Sight<'w> {
-    fn of(s: &Settled<'w>) -> Result<Self, String> {
+    /// Routes that leave need neither Services nor doorman pods to be known.
+    fn of(s: &Settled<'w>, mode: Mode) -> Result<Self, String> {
         let world = s.world;
+        if mode != Mode::Stand {
+            return Ok(Self {
+                services: world.services.known().map_or(&[], Vec::as_slice),
+                slices: list(&world.slices, "the EndpointSlices")?,
+                pods: &[],
+                is_disabled: world.doorman == Doorman::Disabled,
+                peers: list(&world.peers, "the other ManagedWorkloads")?,
+            });
+        }
         let (pods, is_disabled): (&[DoormanPod], bool) = match &world.doorman {
             Doorman::Disabled => (&[], true),
             Doorman::Enabled(pods) => (list(pods, "the doorman's pods")?, false),
@@ -132,7 +142,7 @@ struct Found<'a, 'w> {
 
 /// Works out what to do about the routes.
 pub(crate) fn route(s: &Settled, ports: &mut Ports, mode: Mode) -> Routing {
-    let sight = match Sight::of(s) {
+    let sight = match Sight::of(s, mode) {
         Ok(sight) => sight,
         Err(why) => return Routing::unknown(s, why),
     };

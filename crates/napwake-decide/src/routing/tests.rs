@@ -502,3 +502,15 @@ fn a_service_that_selects_the_pods_no_longer_is_let_go() {
     assert_eq!(ports(&cluster)[0].2, RouteState::Draining);
     assert_eq!(reason(&cluster), "NoServices");
 }
+
+#[rstest]
+#[case(crate::sim::Part::Doorman)]
+#[case(crate::sim::Part::Services)]
+fn routes_leave_without_what_they_need_no_longer(#[case] part: crate::sim::Part) {
+    let mut cluster = pause_with(|_| {});
+    cluster.unknown.insert(part);
+    cluster.stamp("api", signal::LAST_REQUEST);
+    cluster.until("api", Phase::Running);
+    assert_eq!(cluster.slices.len(), 0);
+    assert_eq!(ports(&cluster)[0].2, RouteState::Draining);
+}

@@ -142,6 +142,7 @@ fn carry_out(cluster: &mut Cluster, act: &Act) {
         Act::Delete(app) => delete_or_make(cluster, app),
         Act::Crash(writes) => {
             for app in APPS {
+                assert_eq!(cluster.plan(app), cluster.plan(app), "the same plan twice");
                 cluster.step_up_to(app, *writes);
             }
             cluster.restart();
@@ -311,7 +312,7 @@ impl Cluster {
             self.check_slices();
         }
         for (name, app) in &self.apps {
-            self.check_awake_if_asked(name, app);
+            check_awake_if_asked(name, app);
         }
     }
 
@@ -340,42 +341,6 @@ impl Cluster {
                         && route.state != RouteState::Draining
                 });
                 assert!(is_served, "a slice without a listener: {slice:?}");
-            }
-        }
-    }
-
-    /// Nobody is at 0 by Napwake's hand who was asked to wake, or whom nobody
-    /// would wake.
-    fn check_awake_if_asked(&self, name: &str, app: &App) {
-        let Some(target) = app.target.as_ref().filter(|target| target.replicas == 0) else {
-            return;
-        };
-        if !target.annotations.contains_key(signal::PAUSED_REPLICAS) {
-            return; // Somebody else's doing.
-        }
-        let Some(workload) = &app.workload else {
-            return; // Deleted without its finalizer ever being on: see below.
-        };
-        if workload.spec.suspend {
-            return;
-        }
-        assert!(
-            matches!(workload.status.phase, Some(Phase::Pausing | Phase::Paused)),
-            "{name} is left at 0: {:#?}",
-            workload.status
-        );
-        let pause = workload.status.pause.as_ref().expect("a pause");
-        for key in [
-            signal::LAST_REQUEST,
-            signal::ACTIVITY,
-            signal::WAKE_REQUESTED,
-        ] {
-            if let Some(stamp) = workload.annotations.get(key) {
-                let at: stamp::Stamp = stamp.parse().expect("a stamp");
-                assert!(
-                    at.at() <= pause.started_at.0,
-                    "{name} was asked to wake by {key}"
-                );
             }
         }
     }
@@ -436,6 +401,42 @@ impl Cluster {
             assert!(
                 !target.annotations.contains_key(signal::PAUSED_REPLICAS),
                 "{name}"
+            );
+        }
+    }
+}
+
+/// Nobody is at 0 by Napwake's hand who was asked to wake, or whom nobody
+/// would wake.
+fn check_awake_if_asked(name: &str, app: &App) {
+    let Some(target) = app.target.as_ref().filter(|target| target.replicas == 0) else {
+        return;
+    };
+    if !target.annotations.contains_key(signal::PAUSED_REPLICAS) {
+        return; // Somebody else's doing.
+    }
+    let Some(workload) = &app.workload else {
+        return; // Deleted without its finalizer ever being on: see below.
+    };
+    if workload.spec.suspend {
+        return;
+    }
+    assert!(
+        matches!(workload.status.phase, Some(Phase::Pausing | Phase::Paused)),
+        "{name} is left at 0: {:#?}",
+        workload.status
+    );
+    let pause = workload.status.pause.as_ref().expect("a pause");
+    for key in [
+        signal::LAST_REQUEST,
+        signal::ACTIVITY,
+        signal::WAKE_REQUESTED,
+    ] {
+        if let Some(stamp) = workload.annotations.get(key) {
+            let at: stamp::Stamp = stamp.parse().expect("a stamp");
+            assert!(
+                at.at() <= pause.started_at.0,
+                "{name} was asked to wake by {key}"
             );
         }
     }

@@ -1,0 +1,271 @@
+//! Stopping doormen and draining routes.
+
+use std::time::Duration;
+
+use jiff::SignedDuration;
+use napwake_api::workload::Phase;
+use napwake_tests_process::{
+    SOON,
+    caller::{Caller, GET},
+    ensure,
+    route::Standing,
+    upstream::{PAGE, Upstream},
+    wait, world,
+};
+use tokio::time::Instant;
+
+/// DRAIN-04: a doorman that is told to stop isn't Ready any more, at once.
+#[tokio::test]
+async fn one_that_stops_is_not_ready() {
+    world::with("notready", async |world| {
+        let doorman = world.doorman().await?;
+        ensure!(doorman.readiness().await?, "it was Ready");
+        doorman.stop()?;
+        let told = Instant::now();
+        let probe = || doorman.readiness();
+        wait::until("not being Ready", SOON, probe, |ready| !ready).await?;
+        let took = told.elapsed();
+        // 100 ms, and what a busy machine adds to two requests.
+        ensure!(took < Duration::from_millis(500), "it took {took:?}");
+        Ok(())
+    })
+    .await;
+}
+
+/// DRAIN-11: a doorman that was told to stop goes on taking callers in, holds
+/// and wakes, and passes them on.
+#[tokio::test]
+async fn one_that_stops_goes_on_holding() {
+    world::with("stopping", async |world| {
+        let route = world.route("web").make().await?;
+        let _upstream = Upstream::web(world.pod(0)).await?;
+        route
+            .backend("web-1", world.pod(0), Standing::NotReady)
+            .await?;
+        let mut doorman = world.doorman().await?;
+        let mut before = Caller::calling(world.caller(0), route.at(&doorman), GET).await?;
+        route.stamped().await?;
+        doorman.stop()?;
+        wait::until(
+            "not being Ready",
+            SOON,
+            || doorman.readiness(),
+            |ready| !ready,
+        )
+        .await?;
+        let mut after = Caller::calling(world.caller(1), route.at(&doorman), GET).await?;
+        after.is_held_for(Duration::from_millis(500)).await?;
+        route
+            .backend("web-1", world.pod(0), Standing::Ready)
+            .await?;
+        before.expect(PAGE.as_bytes()).await?;
+        after.expect(PAGE.as_bytes()).await?;
+        let running = doorman.ended(Duration::from_millis(200)).await;
+        ensure!(running.is_err(), "it has ended: {running:?}");
+        Ok(())
+    })
+    .await;
+}
+
+/// DRAIN-18, DRAIN-19: while the route drains, callers are passed to a Ready pod
+/// and held for one, and nothing is woken; its port closes when the operator
+/// says, and who was passed stays.
+#[tokio::test]
+async fn a_draining_route_passes_and_wakes_nothing() {
+    world::with("drain", async |world| {
+        let route = world.route("web").make().await?;
+        let _upstream = Upstream::web(world.pod(0)).await?;
+        route
+            .backend("web-1", world.pod(0), Standing::Ready)
+            .await?;
+        let doorman = world.doorman().await?;
+        route.drains(&doorman, SignedDuration::from_secs(6)).await?;
+        let mut passed = Caller::calling(world.caller(0), route.at(&doorman), GET).await?;
+        passed.expect(PAGE.as_bytes()).await?;
+        // A stray that finds no Ready pod (T-79).
+        route
+            .backend("web-1", world.pod(0), Standing::NotReady)
+            .await?;
+        let mut stray = Caller::calling(world.caller(1), route.at(&doorman), GET).await?;
+        stray.is_held_for(Duration::from_millis(800)).await?;
+        let stamps = world.api.stamps(&world.place.namespace);
+        ensure!(stamps.is_empty(), "{stamps:?}");
+        doorman.closes(route.port).await?;
+        let refused = Caller::is_refused(world.caller(0), route.at(&doorman)).await?;
+        ensure!(refused, "its port is closed");
+        passed.send(GET).await?;
+        passed.expect(PAGE.as_bytes()).await?;
+        route
+            .backend("web-1", world.pod(0), Standing::Ready)
+            .await?;
+        stray.expect(PAGE.as_bytes()).await
+    })
+    .await;
+}
+
+/// A route that pauses again while it drains is served as before, and wakes
+/// (T-78).
+#[tokio::test]
+async fn a_drain_ends_where_the_workload_pauses_again() {
+    world::with("again", async |world| {
+        let route = world.route("web").make().await?;
+        let doorman = world.doorman().await?;
+        route.drains(&doorman, SignedDuration::from_secs(2)).await?;
+        route.enters(&doorman, Phase::Paused).await?;
+        let mut caller = Caller::calling(world.caller(0), route.at(&doorman), GET).await?;
+        route.stamped().await?;
+        // Beyond what was the drain's end.
+        caller.is_held_for(Duration::from_secs(3)).await?;
+        doorman.listens(route.port).await
+    })
+    .await;
+}
+
+/// A caller of a workload whose ManagedWorkload is deleted is held on, and passed
+/// once a pod is Ready; nothing can be woken (T-111).
+#[tokio::test]
+async fn a_deleted_workload_drains() {
+    world::with("deleted", async |world| {
+        let route = world.route("web").make().await?;
+        let _upstream = Upstream::web(world.pod(0)).await?;
+        route
+            .backend("web-1", world.pod(0), Standing::NotReady)
+            .await?;
+        let doorman = world.doorman().await?;
+        let mut caller = Caller::connect(world.caller(0), route.at(&doorman)).await?;
+        route.drop_workload().await?;
+        // What came later is seen later.
+        let later = world.route("later").make().await?;
+        doorman.listens(later.port).await?;
+        caller.send(GET).await?;
+        caller.is_held_for(Duration::from_millis(500)).await?;
+        route
+            .backend("web-1", world.pod(0), Standing::Ready)
+            .await?;
+        caller.expect(PAGE.as_bytes()).await
+    })
+    .await;
+}
+
+mod long {
+    use napwake_tests_process::caller::How;
+
+    use super::*;
+
+    /// DRAIN-11, DRAIN-12, DRAIN-13: a doorman that was told to stop takes
+    /// callers in for 15 s and refuses them then; what it has may go on until
+    /// 25 s, when it cuts the rest and ends.
+    #[tokio::test]
+    async fn a_doorman_ends_in_steps() {
+        world::with("steps", async |world| {
+            let route = world.route("web").make().await?;
+            let _upstream = Upstream::echoing(world.pod(0)).await?;
+            route
+                .backend("web-1", world.pod(0), Standing::Ready)
+                .await?;
+            let other = world.route("stuck").make().await?;
+            let mut doorman = world.doorman().await?;
+            let to = route.at(&doorman);
+            let mut open = Caller::calling(world.caller(0), to, b"open").await?;
+            open.expect(b"open").await?;
+            let mut ending = Caller::calling(world.caller(0), to, b"first").await?;
+            ending.expect(b"first").await?;
+            let told = Instant::now();
+            doorman.stop()?;
+            for second in [1, 7, 14] {
+                tokio::time::sleep_until(told + Duration::from_secs(second)).await;
+                let mut caller = Caller::calling(world.caller(0), to, b"new").await?;
+                caller.expect(b"new").await?;
+            }
+            let mut held = Caller::calling(world.caller(0), other.at(&doorman), GET).await?;
+            other.stamped().await?;
+            tokio::time::sleep_until(told + Duration::from_secs(16)).await;
+            ensure!(
+                Caller::is_refused(world.caller(0), to).await?,
+                "at 16 s it's refused"
+            );
+            tokio::time::sleep_until(told + Duration::from_secs(23)).await;
+            ending.send(b"last").await?;
+            ending.expect(b"last").await?;
+            drop(ending);
+            held.is_held_for(Duration::from_millis(500)).await?;
+            let status = doorman.ended(Duration::from_secs(5)).await?;
+            let after = told.elapsed();
+            ensure!(status.success(), "{status}");
+            let (least, most) = (Duration::from_millis(24_900), Duration::from_millis(27_500));
+            ensure!(after > least && after < most, "it ended after {after:?}");
+            held.ending(SOON).await?.nothing_sent()?;
+            open.ending(SOON).await?.nothing_sent()?;
+            Ok(())
+        })
+        .await;
+    }
+
+    /// DRAIN-17, DRAIN-18, DRAIN-19: a route that is removed is served for 30 s,
+    /// waking nothing, and its port is closed then.
+    #[tokio::test]
+    async fn a_removed_route_is_served_for_thirty_seconds() {
+        world::with("removed", async |world| {
+            let route = world.route("web").make().await?;
+            let _upstream = Upstream::web(world.pod(0)).await?;
+            route
+                .backend("web-1", world.pod(0), Standing::Ready)
+                .await?;
+            let doorman = world.doorman().await?;
+            route.leaves(&doorman).await?;
+            let removed = Instant::now();
+            let to = route.at(&doorman);
+            for second in [1, 15, 29] {
+                tokio::time::sleep_until(removed + Duration::from_millis(second * 1_000 - 300))
+                    .await;
+                let mut caller = Caller::calling(world.caller(0), to, GET).await?;
+                caller.expect(PAGE.as_bytes()).await?;
+            }
+            tokio::time::sleep_until(removed + Duration::from_millis(31_000)).await;
+            ensure!(
+                Caller::is_refused(world.caller(0), to).await?,
+                "at 31 s it's refused"
+            );
+            let stamps = world.api.stamps(&world.place.namespace);
+            ensure!(stamps.is_empty(), "{stamps:?}");
+            Ok(())
+        })
+        .await;
+    }
+
+    /// DRAIN-25, LIMIT-28: a connection that passes through is closed five
+    /// minutes after its route began to drain, however busy it is.
+    #[tokio::test]
+    async fn a_passed_connection_ends_five_minutes_into_the_drain() {
+        world::with("five", async |world| {
+            let route = world.route("web").make().await?;
+            let _upstream = Upstream::echoing(world.pod(0)).await?;
+            route
+                .backend("web-1", world.pod(0), Standing::Ready)
+                .await?;
+            let doorman = world.doorman().await?;
+            let mut caller = Caller::calling(world.caller(0), route.at(&doorman), b"begin").await?;
+            caller.expect(b"begin").await?;
+            route.leaves(&doorman).await?;
+            let removed = Instant::now();
+            for minute in 1..5 {
+                tokio::time::sleep_until(removed + Duration::from_secs(minute * 60 - 2)).await;
+                caller.send(b"tick").await?;
+                caller.expect(b"tick").await?;
+            }
+            tokio::time::sleep_until(removed + Duration::from_secs(297)).await;
+            caller.send(b"late").await?;
+            caller.expect(b"late").await?;
+            let ending = caller.ending(SOON).await?;
+            let after = removed.elapsed();
+            ensure!(
+                ending.how == How::Closed || ending.bytes.is_empty(),
+                "{ending:?}"
+            );
+            let (least, most) = (Duration::from_secs(298), Duration::from_secs(303));
+            ensure!(after > least && after < most, "it ended after {after:?}");
+            Ok(())
+        })
+        .await;
+    }
+}

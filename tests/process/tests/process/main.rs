@@ -1,0 +1,18 @@
+//! Tests on the real `napwake doorman` process, with upstreams, callers and
+//! stock clients at addresses of their own and a real API server: level D.
+//!
+//! Each has a world of its own. Cases that take long are in modules named
+//! `long`.
+
+mod api_away;
+mod bytes;
+mod classify;
+mod drain;
+mod field;
+mod hold;
+mod leaving;
+mod limits;
+mod observe;
+mod pass;
+mod protocols;
+mod ready;
