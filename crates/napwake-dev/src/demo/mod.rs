@@ -8,10 +8,12 @@ mod manifests;
 mod story;
 mod view;
 
-use std::process::{Command, Stdio};
+use std::process::Stdio;
 use std::time::Duration;
 
+use crate::cargo::{self, BuildError};
 use crate::cluster::{self, Cluster, ClusterError, ClusterName, Wish};
+use crate::files;
 use crate::install::{self, InstallError};
 use crate::progress::Progress;
 use crate::run::{self, RunError};
@@ -19,7 +21,6 @@ use crate::target::Target;
 use crate::tools::ToolError;
 use crate::tools::packages::{self, Need};
 use crate::wait::{self, Seen, TimedOut};
-use crate::{files, workspace};
 
 /// The namespace of the sample workloads.
 const NAMESPACE: &str = "napwake-demo";
@@ -37,6 +38,8 @@ const PATIENCE: Duration = Duration::from_mins(3);
 
 #[derive(Debug, thiserror::Error)]
 pub enum DemoError {
+    #[error(transparent)]
+    Build(#[from] BuildError),
     #[error(transparent)]
     Cluster(#[from] ClusterError),
     #[error(transparent)]
@@ -113,20 +116,8 @@ pub fn down(name: &ClusterName, progress: &Progress) -> Result<(), DemoError> {
 
 /// Puts the plugin where the cluster's kubectl finds it.
 fn add_plugin(cluster: &Cluster, progress: &Progress) -> Result<(), DemoError> {
-    progress.line("building kubectl-napwake…");
-    let target = workspace::target();
-    files::create_dir(&target)?;
-    let mut build = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
-    build
-        .current_dir(workspace::root())
-        .args(["build", "--release", "--locked"]);
-    build
-        .arg("--package=kubectl-napwake")
-        .arg("--target-dir")
-        .arg(&target);
-    let log = target.join("kubectl-napwake-build.log");
-    run::with_heartbeat(&mut build, "building kubectl-napwake", &log, progress)?;
-    Ok(cluster.add_program(&target.join("release/kubectl-napwake"))?)
+    let release = cargo::release(progress)?;
+    Ok(cluster.add_program(&release.kubectl_napwake)?)
 }
 
 fn deploy(cluster: &Cluster, progress: &Progress) -> Result<(), DemoError> {

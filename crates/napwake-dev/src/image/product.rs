@@ -9,14 +9,13 @@
 //! licence asks.
 
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
 use super::oci::{Archive, OciError, Packing};
 use super::rootfs::{Rootfs, RootfsError};
+use crate::cargo::{self, BuildError};
 use crate::digest::sha256_hex;
 use crate::files::{self, FileError};
 use crate::progress::Progress;
-use crate::run::{self, RunError};
 use crate::workspace;
 
 /// The image's name without its tag, as the chart has it.
@@ -36,10 +35,8 @@ const TAG_DIGITS: usize = 20;
 
 #[derive(Debug, thiserror::Error)]
 pub enum ProductError {
-    #[error("can't build napwake")]
-    Build { source: RunError },
-    #[error("can't find out where cargo builds")]
-    Metadata(#[from] cargo_metadata::Error),
+    #[error(transparent)]
+    Build(#[from] BuildError),
     #[error("can't put the image's files together")]
     Rootfs(#[from] RootfsError),
     #[error("can't write the image")]
@@ -72,10 +69,8 @@ impl Product {
 
 /// Builds `napwake` and writes `target/image`.
 pub fn image(progress: &Progress) -> Result<Product, ProductError> {
-    progress.line("building napwake (a few minutes the first time)…");
-    let target = target_folder()?;
-    let program = build(&target, progress)?;
-    let product = pack(&program, &target.join("image"))?;
+    let release = cargo::release(progress)?;
+    let product = pack(&release.napwake, &workspace::target().join("image"))?;
     let Product { archive, size, .. } = &product;
     progress.line(format_args!(
         "image {} in {} ({:.1} MB)",
@@ -129,35 +124,6 @@ fn tag(system: &Rootfs, own: &Rootfs) -> String {
     let mut digest = sha256_hex(words.as_bytes());
     digest.truncate(TAG_DIGITS);
     digest
-}
-
-fn build(target: &Path, progress: &Progress) -> Result<PathBuf, ProductError> {
-    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-    let mut build = Command::new(cargo);
-    build.current_dir(workspace::root());
-    build.args([
-        "build",
-        "--release",
-        "--package",
-        "napwake",
-        "--bin",
-        "napwake",
-        "--target-dir",
-    ]);
-    build.arg(target);
-    files::create_dir(&target.join("image"))?;
-    let log = target.join("image/build.log");
-    run::with_heartbeat(&mut build, "building napwake", &log, progress)
-        .map_err(|source| ProductError::Build { source })?;
-    Ok(target.join("release/napwake"))
-}
-
-fn target_folder() -> Result<PathBuf, ProductError> {
-    let metadata = cargo_metadata::MetadataCommand::new()
-        .current_dir(workspace::root())
-        .no_deps()
-        .exec()?;
-    Ok(metadata.target_directory.into())
 }
 
 #[expect(

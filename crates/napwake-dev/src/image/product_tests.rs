@@ -1,6 +1,8 @@
 use std::collections::BTreeSet;
+use std::process::Command;
 
 use super::*;
+use crate::run;
 
 fn packed(folder: &Path) -> Product {
     pack(&small_program(), folder).unwrap()

@@ -1,7 +1,5 @@
 //! The level of checks: the tree itself.
 
-use std::process::Command;
-
 use super::Counts;
 use crate::checks::tidy;
 use crate::codegen::{self, Codegen};
@@ -36,8 +34,8 @@ pub(super) fn run(progress: &Progress) -> Counts {
 }
 
 fn cargo(words: &[&str]) -> Result<(), String> {
-    let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
-    command.current_dir(workspace::root()).args(words);
+    let mut command = crate::cargo::command();
+    command.args(words);
     run::check(&mut command).map_err(|error| error.to_string())
 }
 

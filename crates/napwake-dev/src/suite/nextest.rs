@@ -1,15 +1,13 @@
 //! Running a level's tests with nextest, inside of a cluster's network where
 //! the level needs one. Building stays outside, where the registries are.
 
-use std::process::Command;
-
 use super::prepare::Ready;
 use super::{Cases, Counts, Level, SuiteError, Wish, junit};
-use crate::files;
 use crate::progress::Progress;
 use crate::run::RunError;
 use crate::tools::cargo_install;
 use crate::workspace;
+use crate::{cargo, files};
 
 const NEXTEST: (&str, &str) = ("cargo-nextest", "0.9.151");
 
@@ -26,10 +24,8 @@ pub(super) fn run(
     let nextest = cargo_install(NEXTEST.0, NEXTEST.1, progress)?;
     let report = workspace::target().join(REPORT);
     files::remove(&report)?;
-    let mut command = Command::new(nextest);
-    command
-        .current_dir(workspace::root())
-        .args(["nextest", "run", "--locked"]);
+    let mut command = cargo::that_runs_cargo(&nextest);
+    command.args(["nextest", "run", "--locked"]);
     // Always the whole workspace, whichever tests run: with another set of
     // packages Cargo would build the dependencies again with other features.
     command

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use super::{Level, SuiteError};
+use crate::cargo;
 use crate::cluster::{self, Cluster, ClusterError, ClusterName, NodeCount, Wish};
 use crate::image::{base, test_app};
 use crate::progress::Progress;
@@ -168,10 +169,8 @@ fn build_napwake(progress: &Progress) -> Result<PathBuf, SuiteError> {
     progress.line("building napwake for the tests…");
     let target = workspace::target();
     files::create_dir(&target)?;
-    let mut build = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
-    build
-        .current_dir(workspace::root())
-        .args(["build", "--locked", "--workspace", "--all-targets"]);
+    let mut build = cargo::command();
+    build.args(["build", "--locked", "--workspace", "--all-targets"]);
     build.arg("--target-dir").arg(&target);
     let log = target.join("napwake-build.log");
     run::with_heartbeat(&mut build, "building napwake", &log, progress)?;
