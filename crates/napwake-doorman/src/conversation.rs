@@ -100,12 +100,23 @@ impl<C: Connect<Stream = TcpStream> + 'static, S: Stamper> Doorman<C, S> {
 
 #[cfg(test)]
 impl<C: Connect<Stream = TcpStream> + 'static, S: Stamper> Doorman<C, S> {
-    /// How many bytes the future of one connection takes.
+    /// How many bytes the futures of one held connection take together.
     pub(crate) fn size_of_one(self: &Arc<Self>, route: RouteHandle, stream: TcpStream) -> usize {
         let source = Source::from(std::net::IpAddr::from([192, 0, 2, 7]));
         let place = self.places.hold(source, route.now().keys.clone()).unwrap();
         let conversation = Conversation::new(Arc::clone(self), route, place);
-        size_of_val(&conversation.hold(stream))
+        let mut caller = Caller::new(stream, budget::Share(self.budget.share()));
+        let mut watcher = Watcher::new(&conversation.route);
+        let (mut progress, mut hearing) = (Progress::none(), Hearing::default());
+        let wait = conversation.wait(&mut caller, &mut watcher, None, &mut progress);
+        let waits = size_of_val(&wait);
+        drop(wait);
+        let greet = conversation.greet(&mut caller, &mut watcher, &mut hearing);
+        let greets = size_of_val(&greet);
+        drop(greet);
+        // One stage at a time.
+        let outer = size_of_val(&conversation.hold(caller.into_stream()));
+        waits.max(greets) + outer
     }
 }
 
@@ -142,7 +153,8 @@ impl<C: Connect<Stream = TcpStream> + 'static, S: Stamper> Conversation<C, S> {
         let mut progress = Progress::none();
         let mut judged = None;
         let through = loop {
-            match self.greet(&mut caller, &mut watcher, &mut hearing).await {
+            let greeting = self.greet(&mut caller, &mut watcher, &mut hearing);
+            match Box::pin(greeting).await {
                 Greeting::Ready => {}
                 Greeting::Hold(kind) => {
                     progress.waited = true;
@@ -151,7 +163,7 @@ impl<C: Connect<Stream = TcpStream> + 'static, S: Stamper> Conversation<C, S> {
                 Greeting::Answer(answer, tally) => {
                     drop(watcher);
                     self.tally(tally);
-                    return self.answer(caller.into_stream(), answer).await;
+                    return Box::pin(self.answer(caller.into_stream(), answer)).await;
                 }
                 Greeting::Close(tally) => return self.tally(tally),
                 Greeting::Ended(ended) => return self.ended_early(ended),
@@ -173,7 +185,7 @@ impl<C: Connect<Stream = TcpStream> + 'static, S: Stamper> Conversation<C, S> {
                 .waited(&route, WaitResult::Served, wait);
         }
         let (stream, bytes) = caller.into_parts();
-        self.pass(stream, bytes, through, judged).await;
+        Box::pin(self.pass(stream, bytes, through, judged)).await;
     }
 
     /// Asks for the wake of what the route leads to, if that is asleep.
@@ -198,7 +210,7 @@ impl<C: Connect<Stream = TcpStream> + 'static, S: Stamper> Conversation<C, S> {
         self.doorman.metrics.answered(answer.kind.label());
         let bytes = answer.to_bytes();
         // The place is kept until the end, so that those who linger are bounded.
-        Box::pin(linger::answer(stream, &bytes, LingerLimits::default())).await;
+        linger::answer(stream, &bytes, LingerLimits::default()).await;
     }
 
     async fn pass(

@@ -176,7 +176,7 @@ pub struct Gauges {
     pub held: Reading,
     /// Connections that pass through.
     pub passed: Reading,
-    /// Bytes read from held callers beyond those not counted.
+    /// Bytes kept of held callers.
     pub held_bytes: Reading,
     /// Ports listened on.
     pub routes: Reading,
@@ -221,7 +221,7 @@ impl Collector for Gauges {
         )?;
         gauge(
             "napwake_doorman_held",
-            "Bytes read from held callers, the first of each left out",
+            "Bytes kept of held callers",
             Some(&Unit::Bytes),
             &self.held_bytes,
         )?;

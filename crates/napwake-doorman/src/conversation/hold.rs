@@ -4,6 +4,7 @@
 //! the connection. Everything it waits for shares the caller's one deadline.
 
 use std::net::SocketAddr;
+use std::pin::pin;
 
 use napwake_api::stamp::RequestKind;
 use napwake_gate::deadline::DIAL_RETRY;
@@ -104,7 +105,8 @@ impl<C: Connect<Stream = TcpStream> + 'static, S: Stamper> Conversation<C, S> {
     }
 
     /// Does the next thing: waits for a pod, for a place, dials, or waits to dial
-    /// again.
+    /// again. All but the first are boxed: most callers wait for a pod, and the
+    /// largest wait is what each of them costs.
     async fn step(
         &self,
         caller: &mut Caller,
@@ -115,26 +117,28 @@ impl<C: Connect<Stream = TcpStream> + 'static, S: Stamper> Conversation<C, S> {
         let patience = self.patience();
         let Outlook::Ready(ready) = watcher.latest().1 else {
             progress.place = None;
-            patience.wait(caller, watcher.changed()).await?;
+            patience.wait(caller, pin!(watcher.changed())).await?;
             return Ok(None);
         };
         let Some(place) = progress.place.take().or_else(|| self.place.try_pass()) else {
             // As if no pod were Ready, in the order of coming (LIMIT-08, T-61).
             progress.hurdle = Hurdle::NoPlace;
-            let wanted = async {
+            let mut wanted = Box::pin(async {
                 tokio::select! {
                     place = self.place.pass() => Some(place),
                     () = watcher.none_ready() => None,
                 }
-            };
-            progress.place = patience.wait(caller, wanted).await?;
+            });
+            progress.place = patience.wait(caller, wanted.as_mut()).await?;
             return Ok(None);
         };
         let turns = self.route.turns();
         match turns.next(&ready, &mut progress.tries, AT_A_TIME, steady.now()) {
             Next::Dial(targets) => {
-                let dial = self.dial(&targets, watcher, &ready);
-                match patience.wait(caller, Box::pin(dial)).await? {
+                let mut dial = Box::pin(self.dial(&targets, watcher, &ready));
+                let dialed = patience.wait(caller, dial.as_mut()).await?;
+                drop(dial);
+                match dialed {
                     Some(Ok(Dialed { stream, .. })) => {
                         let target = stream;
                         return Ok(Some(Through { target, place }));
@@ -147,13 +151,13 @@ impl<C: Connect<Stream = TcpStream> + 'static, S: Stamper> Conversation<C, S> {
             Next::Wait(again) => {
                 drop(place);
                 let again = steady.instant(again);
-                let wanted = async {
+                let mut wanted = Box::pin(async {
                     tokio::select! {
                         () = sleep_until(again) => {}
                         () = watcher.other_than(&ready) => {}
                     }
-                };
-                patience.wait(caller, wanted).await?;
+                });
+                patience.wait(caller, wanted.as_mut()).await?;
             }
             Next::NoneReady => {}
         }

@@ -4,6 +4,7 @@
 //! Owns that these end every wait alike. Knows nothing of what is waited for.
 
 use std::net::SocketAddr;
+use std::pin::Pin;
 use std::sync::Arc;
 
 use napwake_net::intake::IntakeEvent;
@@ -33,13 +34,14 @@ pub(super) struct Patience<'a> {
 }
 
 impl Patience<'_> {
-    /// Waits for `wanted`, reading on from the caller meanwhile.
+    /// Waits for `wanted`, reading on from the caller meanwhile. It is pinned by
+    /// whoever asks: taken by value it would count twice in what a held caller
+    /// costs.
     pub(super) async fn wait<T>(
         self,
         caller: &mut Caller,
-        wanted: impl Future<Output = T>,
+        mut wanted: Pin<&mut impl Future<Output = T>>,
     ) -> Result<T, Impatience> {
-        let mut wanted = std::pin::pin!(wanted);
         loop {
             tokio::select! {
                 // A caller that left, or whose time is up, is never passed on,
