@@ -120,7 +120,7 @@ impl Target {
         let mut get = self.kubectl();
         get.args(["get", "service", "kubernetes", "--namespace=default"]);
         let address = run::output(get.arg("--output=jsonpath={.spec.clusterIP}"))?;
-        if answers(&address) {
+        if answers(&address, 443) {
             return Ok(());
         }
         Err(TargetError::NoServices {
@@ -140,9 +140,9 @@ impl Target {
 }
 
 /// Whether something at the address accepts a connection.
-fn answers(address: &str) -> bool {
+fn answers(address: &str, port: u16) -> bool {
     address.parse::<IpAddr>().is_ok_and(|ip| {
-        let place = SocketAddr::new(ip, 443);
+        let place = SocketAddr::new(ip, port);
         TcpStream::connect_timeout(&place, REACH).is_ok()
     })
 }
@@ -181,6 +181,16 @@ mod tests {
                 .as_deref(),
             command
         );
+    }
+
+    #[test]
+    fn what_accepts_a_connection_answers() {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let port = listener.local_addr().unwrap().port();
+        assert!(answers("127.0.0.1", port));
+        assert!(!answers("None", port), "a headless Service has no address");
+        drop(listener);
+        assert!(!answers("127.0.0.1", port));
     }
 
     #[test]

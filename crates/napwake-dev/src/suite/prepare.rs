@@ -129,12 +129,11 @@ fn api(progress: &Progress) -> Result<Ready, SuiteError> {
 fn whole(context: Option<&str>, progress: &Progress) -> Result<Ready, SuiteError> {
     packages::ensure(&NEEDS, progress)?;
     let grpcurl = go_install(&GRPCURL, progress)?;
-    let (target, place) = match context {
-        Some(context) => users_own(context)?,
-        None => {
-            let cluster = cluster::up(&named("napwake-test")?, Wish::default(), progress)?;
-            (Target::Dev(cluster.clone()), Place::Inside(cluster))
-        }
+    let (target, place) = if let Some(context) = context {
+        users_own(context)?
+    } else {
+        let cluster = cluster::up(&named("napwake-test")?, Wish::default(), progress)?;
+        (Target::Dev(cluster.clone()), Place::Inside(cluster))
     };
     target.load_image(&test_app::image(progress)?)?;
     let values: Option<&Path> = None;
