@@ -50,10 +50,10 @@ pub fn release(progress: &Progress) -> Result<Release, BuildError> {
     build.args(["--package=napwake", "--package=kubectl-napwake"]);
     let log = target.join("release-build.log");
     run::with_heartbeat(&mut build, "building the programs", &log, progress)?;
-    let built = |name: &str| target.join("release").join(name);
+    let program = |name: &str| target.join("release").join(name);
     Ok(Release {
-        napwake: built("napwake"),
-        kubectl_napwake: built("kubectl-napwake"),
+        napwake: program("napwake"),
+        kubectl_napwake: program("kubectl-napwake"),
     })
 }
 
