@@ -27,7 +27,7 @@ pub mod run;
 pub mod steady;
 pub mod stopping;
 #[cfg(test)]
-mod testing;
+mod tests;
 pub mod wake;
 
 pub use args::DoormanArgs;

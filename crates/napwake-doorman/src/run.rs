@@ -61,7 +61,8 @@ pub async fn run(args: DoormanArgs, context: Context) -> Result<(), Fault> {
         metrics: Metrics::register(&mut registry),
         agents,
     };
-    let board = Board::new(parts.keepers(&args));
+    let rule = address_rule(&args);
+    let board = Board::new(parts.keepers(&args), rule.clone());
     let metrics = parts.metrics.clone();
     let feed = Feed::start(
         &client,
@@ -71,7 +72,7 @@ pub async fn run(args: DoormanArgs, context: Context) -> Result<(), Fault> {
         readiness,
         &mut tasks,
     );
-    let doorman = parts.doorman(&args, &stopping);
+    let doorman = parts.doorman(&args, rule, &stopping);
     gauges(&doorman, &feed).register(&mut registry);
 
     let connections = doorman.tasks.clone();
@@ -103,7 +104,12 @@ impl Parts {
         Keepers::new(self.client.clone(), judge, self.background.clone())
     }
 
-    fn doorman(self, args: &DoormanArgs, stopping: &Stopping) -> Arc<Production> {
+    fn doorman(
+        self,
+        args: &DoormanArgs,
+        rule: AddressRule,
+        stopping: &Stopping,
+    ) -> Arc<Production> {
         let steady = Steady::start();
         let events = Events::new(
             &self.client,
@@ -120,8 +126,6 @@ impl Parts {
             reporter: reporter.clone(),
             tasks: self.background,
         });
-        let own: HashSet<IpAddr> = args.pod_ips.iter().map(IpAddr::to_canonical).collect();
-        let rule = AddressRule::pods(move |address| own.contains(&address));
         let budget_limits = Limits::default();
         Arc::new(Doorman {
             places: Places::new(Caps::default()),
@@ -138,6 +142,12 @@ impl Parts {
             tasks: TaskTracker::new(),
         })
     }
+}
+
+/// Where the doorman may connect: pods, and never itself.
+fn address_rule(args: &DoormanArgs) -> AddressRule {
+    let own: HashSet<IpAddr> = args.pod_ips.iter().map(IpAddr::to_canonical).collect();
+    AddressRule::pods(move |address| own.contains(&address))
 }
 
 #[expect(

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use crate::testing::{Dial, World, claimant, slice};
+use crate::tests::{Dial, World, claimant, slice};
 
 const GET: &[u8] = b"GET / HTTP/1.1\r\nHost: api\r\nUser-Agent: curl/8\r\n\r\n";
 

@@ -9,7 +9,7 @@ use tokio::sync::mpsc;
 use tokio::time::timeout;
 
 use super::*;
-use crate::testing::{World, claimant};
+use crate::tests::{World, claimant};
 
 const LOOPBACK: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
 
@@ -113,8 +113,8 @@ async fn a_taken_port_is_tried_again() {
         board.put_workload(key, claimant);
         let more = json!({ "metadata": { "name": "other", "uid": "u2" } });
         let mut both = on(free);
-        crate::testing::merge(&mut both, &more);
-        let (key, claimant) = crate::testing::claimant("Paused", "Routed", &both);
+        crate::tests::merge(&mut both, &more);
+        let (key, claimant) = crate::tests::claimant("Paused", "Routed", &both);
         board.put_workload(key, claimant);
     });
     timeout(BOUND, running.readiness.ready()).await.unwrap();

@@ -4,7 +4,7 @@ use rstest::rstest;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::testing::{World, claimant, slice};
+use crate::tests::{World, claimant, slice};
 
 fn pod(labels: &Value, namespace: &str) -> thin::Pod {
     serde_json::from_value(json!({

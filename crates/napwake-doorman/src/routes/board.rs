@@ -17,6 +17,7 @@ use jiff::Timestamp;
 use napwake_gate::drain::{ROUTE_LISTENS, ROUTE_PASSES};
 use napwake_gate::places::WorkloadKey;
 use napwake_gate::ready::{self, Candidate};
+use napwake_net::dial::AddressRule;
 use tokio::sync::watch;
 use tokio::time::Instant;
 
@@ -48,6 +49,7 @@ pub struct Board {
     draining: HashSet<RouteKey>,
     table: watch::Sender<Option<Arc<Table>>>,
     keepers: Keepers,
+    rule: AddressRule,
 }
 
 /// What is known of a Service.
@@ -79,8 +81,10 @@ struct Standing {
 }
 
 impl Board {
-    /// An empty board. `keepers` look after the Pods of its routes.
-    pub fn new(keepers: Keepers) -> Self {
+    /// An empty board. `keepers` look after the Pods of its routes. An address
+    /// that `rule` forbids never counts as Ready: whoever waited for it would
+    /// neither wake anything nor be served (NET-26 to NET-28, T-72).
+    pub fn new(keepers: Keepers, rule: AddressRule) -> Self {
         Self {
             workloads: HashMap::new(),
             services: HashMap::new(),
@@ -89,6 +93,7 @@ impl Board {
             draining: HashSet::new(),
             table: watch::Sender::new(None),
             keepers,
+            rule,
         }
     }
 
@@ -331,7 +336,11 @@ impl Board {
     fn candidates(&self, key: &RouteKey) -> Arc<[Candidate]> {
         let known = self.services.get(&key.service);
         let slices = known.iter().flat_map(|known| &known.slices);
-        ready::candidates(slices.map(|slice| &slice.content), &key.port).into()
+        let found = ready::candidates(slices.map(|slice| &slice.content), &key.port);
+        let allowed = found.into_iter();
+        allowed
+            .filter(|candidate| self.rule.check(candidate.address).is_ok())
+            .collect()
     }
 
     /// Tells the listeners.

@@ -5,13 +5,14 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use napwake_gate::places::WorkloadKey;
+use napwake_net::dial::AddressRule;
 use rstest::rstest;
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
 use super::*;
 use crate::pods::{Judge, Keepers};
-use crate::testing::{Cluster, claimant, now, slice};
+use crate::tests::{Cluster, claimant, now, slice};
 
 /// A board, and a clock that the test moves.
 struct Fixture {
@@ -27,7 +28,7 @@ impl Fixture {
         let judge = Judge::new("napwake-system");
         let keepers = Keepers::new(client, judge, tokio_util::task::TaskTracker::new());
         Self {
-            board: Board::new(keepers),
+            board: Board::new(keepers, AddressRule::pods(|_| false)),
             instant: Instant::now(),
             time: now(),
             next: None,
@@ -95,6 +96,20 @@ async fn every_listed_route_has_its_port(#[case] phase: &str, #[case] state: &st
     let mut fixture = Fixture::new();
     fixture.put(phase, state, &json!({}));
     assert_eq!(fixture.ports(), [20_001]);
+}
+
+/// NET-26, NET-27, NET-28, T-72: an address that may not be dialed doesn't count as
+/// one that may be Ready.
+#[tokio::test(start_paused = true)]
+async fn forbidden_addresses_are_no_candidates() {
+    let mut fixture = Fixture::new();
+    let addresses = ["127.0.0.1", "169.254.1.1", "100.100.100.200", "10.1.0.9"];
+    let endpoints = addresses.map(|address| ("a", address, serving()));
+    fixture
+        .board
+        .put_slice(Arc::new(slice("api-1", &endpoints)));
+    fixture.put("Paused", "Routed", &json!({}));
+    assert_eq!(candidates(&fixture.route(20_001)), ["10.1.0.9:8080"]);
 }
 
 /// A slice that comes before its route isn't missed, nor is one after it.
@@ -392,7 +407,7 @@ fn slices_that_count(#[case] more: Value, #[case] endpoints: Option<usize>) {
             { "name": "any" },
         ],
     });
-    crate::testing::merge(&mut object, &more);
+    crate::tests::merge(&mut object, &more);
     let slice = Slice::read(&serde_json::from_value(object).unwrap());
     assert_eq!(
         slice.as_ref().map(|slice| slice.content.endpoints.len()),

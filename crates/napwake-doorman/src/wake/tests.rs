@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use tokio::time::Instant;
 
 use super::{Asker, How};
-use crate::testing::{World, claimant};
+use crate::tests::{World, claimant};
 
 fn asker(source: &str) -> Asker {
     let source: std::net::IpAddr = source.parse().unwrap();

@@ -5,10 +5,10 @@ use serde_json::json;
 use tokio::io::AsyncWriteExt;
 
 use super::{GET, asks, secs, wakes, world, world_with};
-use crate::testing::{Ending, World, claimant, ending};
+use crate::tests::{Ending, World, claimant, ending};
 
-/// CLASS-08 to CLASS-13, CLASS-18, CLASS-21: answered and closed, and nothing is
-/// woken.
+/// CLASS-08, CLASS-09, CLASS-10, CLASS-11, CLASS-12, CLASS-13, CLASS-18,
+/// CLASS-21: answered and closed, and nothing is woken.
 #[rstest]
 #[case::probe(
     b"GET / HTTP/1.1\r\nUser-Agent: kube-probe/1.30\r\n\r\n",

@@ -4,7 +4,7 @@ use serde_json::json;
 use tokio::io::AsyncWriteExt;
 
 use super::{GET, max_wait, ready_pod, secs, serving, wakes, world, world_with};
-use crate::testing::{Dial, World, claimant, ending, read, slice};
+use crate::tests::{Dial, World, claimant, ending, read, slice};
 
 fn two_ready_pods(world: &World) {
     world.cluster.put_pod("shop", "a", "10.1.0.1", true);
@@ -36,8 +36,8 @@ async fn a_refused_dial_is_repeated_each_second() {
     world.is_done();
 }
 
-/// HOLD-22, HOLD-29, OBS-06 to OBS-09, T-60: until maxWait and no longer, counted
-/// from the accept; then nothing is sent, and an event says why.
+/// HOLD-22, HOLD-29, OBS-06, OBS-07, OBS-08, OBS-09, T-60: until maxWait and no
+/// longer, counted from the accept; then nothing is sent, and an event says why.
 #[tokio::test(start_paused = true)]
 async fn until_max_wait_and_no_longer() {
     let refused = std::iter::repeat_n(Dial::Refuse, 3);
@@ -127,7 +127,7 @@ async fn an_endpoint_without_a_pod_is_never_dialed() {
     world.is_done();
 }
 
-/// NET-26 to NET-28: a Pod with such an address is never connected to.
+/// NET-26, NET-27, NET-28: a Pod with such an address is never connected to.
 #[rstest::rstest]
 #[case("127.0.0.1")]
 #[case("169.254.1.1")]

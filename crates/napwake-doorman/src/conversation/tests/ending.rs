@@ -6,10 +6,10 @@ use serde_json::json;
 use tokio::io::AsyncWriteExt;
 
 use super::{GET, max_wait, ready_pod, secs, wakes, world, world_with};
-use crate::testing::{Dial, Ending, World, claimant, ending, read};
+use crate::tests::{Dial, Ending, World, claimant, ending, read};
 
-/// HOLD-26, HOLD-27, OBS-07 to OBS-09: two minutes by default, then closed with
-/// nothing sent, and an event that names the Service, the wait and why.
+/// HOLD-26, HOLD-27, OBS-07, OBS-08, OBS-09: two minutes by default, then closed
+/// with nothing sent, and an event that names the Service, the wait and why.
 #[tokio::test(start_paused = true)]
 async fn held_for_two_minutes() {
     let world = world("Paused", []);
@@ -64,8 +64,9 @@ async fn one_event_a_minute() {
     world.is_done();
 }
 
-/// HOLD-33 to HOLD-36, T-59: one who leaves is let go at once and never passed
-/// on, whatever its protocol; the wake goes on, and no event complains.
+/// HOLD-33, HOLD-34, HOLD-35, HOLD-36, T-59: one who leaves is let go at once and
+/// never passed on, whatever its protocol; the wake goes on, and no event
+/// complains.
 #[rstest]
 #[case::http(GET)]
 #[case::postgres(b"\x00\x00\x00\x08\x04\xd2\x16\x2f")]
@@ -129,7 +130,7 @@ async fn the_target_is_gone() {
     world.is_done();
 }
 
-/// LIMIT-04, LIMIT-05: one over a cap is closed at once, and another source is
+/// LIMIT-05: one over a cap is closed at once, and another source is
 /// still held.
 #[tokio::test(start_paused = true)]
 async fn over_a_cap_is_closed_at_once() {
@@ -151,8 +152,8 @@ async fn over_a_cap_is_closed_at_once() {
     world.is_done();
 }
 
-/// LIMIT-07 to LIMIT-09, T-61: over the cap of those who pass, one is held until
-/// a place frees or maxWait runs out.
+/// LIMIT-08, LIMIT-09, T-61: over the cap of those who pass, one is held until a
+/// place frees or maxWait runs out.
 #[tokio::test(start_paused = true)]
 async fn over_the_passing_cap_is_held() {
     let caps = Caps {

@@ -5,7 +5,7 @@ use serde_json::json;
 use tokio::io::AsyncWriteExt;
 
 use super::{GET, ready_pod, secs, serving, wakes, world};
-use crate::testing::{Dial, claimant, read, slice};
+use crate::tests::{Dial, claimant, read, slice};
 
 /// HOLD-03, HOLD-14, HOLD-17, HOLD-32, OBS-20, OBS-23, OBS-24: held, stamped,
 /// and passed with what it had sent once a pod is Ready.
@@ -70,8 +70,8 @@ async fn silence_speaks_after_three_seconds() {
     world.is_done();
 }
 
-/// CLASS-01 to CLASS-03, CLASS-16, HOLD-39: what sends bytes is held and wakes,
-/// whoever sent them.
+/// CLASS-01, CLASS-02, CLASS-03, CLASS-16, HOLD-39: what sends bytes is held
+/// and wakes, whoever sent them.
 #[rstest]
 #[case::curl(GET)]
 #[case::googlebot(b"GET / HTTP/1.1\r\nUser-Agent: Googlebot/2.1\r\n\r\n")]

@@ -4,9 +4,10 @@ use rstest::rstest;
 use tokio::io::AsyncWriteExt;
 
 use super::{GET, asks, ready_pod, secs, wakes, world, world_with};
-use crate::testing::{Dial, ending, read};
+use crate::tests::{Dial, ending, read};
 
-/// HOLD-07 to HOLD-10, T-58: straight on to a Ready pod, before a byte was sent.
+/// HOLD-07, HOLD-08, HOLD-09, HOLD-10, T-58: straight on to a Ready pod, before
+/// a byte was sent.
 #[rstest]
 #[case::pausing("Pausing")]
 #[case::waking("Resuming")]
@@ -28,13 +29,13 @@ async fn the_server_may_speak_first(#[case] phase: &str) {
     caller.shutdown().await.unwrap();
     assert_eq!(
         ending(&mut backend).await,
-        crate::testing::Ending::Closed(b"bye".to_vec())
+        crate::tests::Ending::Closed(b"bye".to_vec())
     );
     backend.write_all(b"late").await.unwrap();
     drop(backend);
     assert_eq!(
         ending(&mut caller).await,
-        crate::testing::Ending::Closed(b"late".to_vec())
+        crate::tests::Ending::Closed(b"late".to_vec())
     );
     world.quiet().await;
     assert!(world.cluster.stamps().is_empty());

@@ -167,7 +167,7 @@ impl World {
             cluster,
             doorman: Arc::new(doorman),
             clock,
-            board: Mutex::new(Board::new(keepers)),
+            board: Mutex::new(Board::new(keepers, AddressRule::pods(|_| false))),
             script,
             backends,
             registry,
