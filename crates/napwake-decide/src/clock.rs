@@ -93,12 +93,13 @@ impl Signals {
         }
     }
 
-    /// The newest activity that counts as newer than `since` (T-127).
+    /// The newest activity that counts as newer than `since` (T-127): one of
+    /// the same microsecond does, since in doubt it wakes.
     pub(crate) fn newer_than(&self, since: Timestamp) -> Option<Activity> {
         self.activities
             .iter()
             .copied()
-            .filter(|activity| activity.stamp.is_newer_than(since))
+            .filter(|Activity { stamp, .. }| stamp.at() == since || stamp.is_newer_than(since))
             .max_by_key(|activity| activity.stamp.at())
     }
 

@@ -40,6 +40,8 @@ pub(crate) struct App {
     /// The replicas that a wake may give back: what others gave it last, or
     /// while it was at 0.
     pub(crate) expected: BTreeSet<i32>,
+    /// What is seen of the target, where that's out of date.
+    pub(crate) outdated: Option<Target>,
     /// The target's version before and after the last mark for a scale-down.
     marked: Option<(String, String)>,
 }
@@ -235,7 +237,7 @@ impl Cluster {
         };
         Some(World {
             workload,
-            target: match &app.target {
+            target: match app.outdated.as_ref().or(app.target.as_ref()) {
                 Some(target) => self.seen(Part::Target, target.clone()),
                 None => Seen::Absent,
             },
@@ -258,23 +260,30 @@ impl Cluster {
     }
 
     /// Decides for one workload and carries out the first `writes` writes; says
-    /// whether there were any.
+    /// whether any had an effect.
     pub(crate) fn step_up_to(&mut self, name: &str, writes: usize) -> bool {
         let Some(plan) = self.plan(name) else {
             return false;
         };
-        let is_some = !plan.is_empty();
-        self.carry_out(name, plan.writes.into_iter().take(writes));
-        is_some
+        self.carry_out(name, plan.writes.into_iter().take(writes))
     }
 
-    pub(crate) fn carry_out(&mut self, name: &str, writes: impl IntoIterator<Item = Write>) {
+    /// Carries writes out in order; says whether any had an effect.
+    pub(crate) fn carry_out(
+        &mut self,
+        name: &str,
+        writes: impl IntoIterator<Item = Write>,
+    ) -> bool {
+        let mut has_effect = false;
         for write in writes {
             let alone = write.fails_alone();
-            if self.write(name, write).is_err() && !alone {
-                break;
+            match self.write(name, write) {
+                Ok(()) => has_effect = true,
+                Err(Conflict) if alone => {}
+                Err(Conflict) => break,
             }
         }
+        has_effect
     }
 
     /// Decides and carries out until nothing is left to be done at this time.

@@ -41,7 +41,6 @@ fn source(cluster: &Cluster) -> ActivitySource {
 
 /// LIFE-01: phase Pausing, route added, pods stopped, Paused.
 /// ROUTE-12: the slice is there before the pods stop.
-/// HOLD-40: asleep, waking, awake, in that order.
 #[test]
 fn a_pause_and_a_wake_write_in_order() {
     let mut cluster = running();
@@ -102,8 +101,7 @@ fn a_wake_is_one_scale_write_before_anything_else() {
 
 /// LIFE-03: a request wakes just as an activity annotation does.
 /// LIFE-04: and is activity, with its time and source.
-/// LIFE-07, LIFE-08: the wake and the activity annotation wake in Ask too.
-/// HOLD-02: a request's stamp is enough.
+/// In Ask too, whatever the stamp.
 #[rstest]
 #[case(signal::LAST_REQUEST, WakeMode::Request, ActivitySource::Request)]
 #[case(signal::ACTIVITY, WakeMode::Request, ActivitySource::Annotation)]
@@ -129,7 +127,7 @@ fn a_stamp_wakes(#[case] key: &str, #[case] mode: WakeMode, #[case] woken_by: Ac
     assert_eq!(idle_at, cluster.now + SignedDuration::from_mins(30));
 }
 
-/// LIFE-09: replicas raised by anyone else wake it, in Ask too.
+/// Replicas raised by anyone else wake it, in Ask too.
 #[rstest]
 #[case(1)]
 #[case(5)]
@@ -183,9 +181,8 @@ fn what_is_never_idle_pauses_only_when_asked() {
     cluster.pause("api");
 }
 
-/// LIFE-17: a request that the doorman passed or held calls the pause off, at
-/// each stage of it.
-/// HOLD-11: the workload returns to Running and its pods stay.
+/// A stamp calls the pause off at each stage of it: the workload returns to
+/// Running and its pods stay.
 #[rstest]
 #[case::at_once(0)]
 #[case::looking_out(5)]
@@ -318,8 +315,8 @@ fn it_is_paused_only_once_its_pods_are_gone() {
     assert_eq!(cluster.phase("api"), Some(Phase::Paused));
 }
 
-/// LIFE-20: what isn't Ready when first seen is Resuming, and Running once a
-/// pod is; one that never is pauses after idleAfter.
+/// What isn't Ready when first seen is Resuming, and Running once a pod is; one
+/// that never is pauses after idleAfter.
 #[rstest]
 #[case::ready(false, Phase::Running)]
 #[case::never_ready(true, Phase::Paused)]
@@ -373,7 +370,7 @@ fn an_old_wake_is_given_its_time() {
     assert_eq!(cluster.phase("api"), Some(Phase::Running));
 }
 
-/// LIFE-21: a wake whose pods don't come goes on.
+/// A wake whose pods don't come goes on.
 #[test]
 fn a_wake_goes_on_until_a_pod_is_ready() {
     let mut cluster = paused();
@@ -439,7 +436,7 @@ fn a_mark_taken_off_a_paused_workload_is_put_back() {
     assert_eq!(cluster.written("api"), ["mark"]);
 }
 
-/// LIFE-19: what carries the mark to be ignored is left alone, awake.
+/// What is to be ignored is left alone, awake.
 #[test]
 fn an_ignored_workload_is_woken_and_left_alone() {
     let mut cluster = paused();
@@ -593,4 +590,24 @@ fn an_unreadable_stamp_is_told_once() {
             .count(),
         1
     );
+}
+
+/// A view of the workload from before our own last write to it changes nothing.
+#[rstest]
+#[case::before_the_wake(true, Phase::Resuming)]
+#[case::before_the_pause(false, Phase::Paused)]
+fn an_outdated_view_is_waited_out(#[case] wakes: bool, #[case] expected: Phase) {
+    let mut cluster = running();
+    let awake = cluster.apps["api"].target.clone();
+    cluster.pause("api");
+    let asleep = cluster.apps["api"].target.clone();
+    if wakes {
+        cluster.stamp("api", signal::WAKE_REQUESTED);
+        cluster.step_up_to("api", usize::MAX);
+    }
+    cluster.app("api").outdated = if wakes { asleep } else { awake };
+    cluster.log.clear();
+    cluster.pass_secs(60);
+    assert_eq!(cluster.phase("api"), Some(expected));
+    assert_eq!(cluster.written("api"), [] as [&str; 0]);
 }

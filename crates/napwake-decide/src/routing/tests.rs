@@ -514,3 +514,55 @@ fn routes_leave_without_what_they_need_no_longer(#[case] part: crate::sim::Part)
     assert_eq!(cluster.slices.len(), 0);
     assert_eq!(ports(&cluster)[0].2, RouteState::Draining);
 }
+
+fn front(cluster: &Cluster, name: &str) -> Option<(u16, RouteState, Option<String>)> {
+    let doorman = cluster.status(name).doorman.as_ref()?;
+    let route = doorman
+        .routes
+        .iter()
+        .find(|route| route.service == "front")?;
+    Some((route.doorman_port, route.state, route.taken_by.clone()))
+}
+
+/// ROUTE-31: a Service whose workloads are all paused is routed.
+#[test]
+fn workloads_behind_one_service_share_its_slices() {
+    let mut cluster = objects::shared();
+    cluster.pass_secs(1);
+    cluster.pause("api");
+    cluster.pause("worker");
+    let slices = |cluster: &Cluster| {
+        let slices = cluster.slices.values();
+        slices.filter(|slice| slice.spec.service == "front").count()
+    };
+    let (port, _, _) = front(&cluster, "api").expect("taken");
+    let shared = (port, RouteState::Routed, Some("api".to_owned()));
+    assert_eq!(front(&cluster, "worker"), Some(shared));
+    assert_eq!(slices(&cluster), 2);
+    // The one that took the port wakes: it's on record until the other has it.
+    cluster.stamp("api", signal::ACTIVITY);
+    cluster.now += SignedDuration::from_secs(1);
+    cluster.target("api").ready_replicas = 3;
+    for _ in 0..9 {
+        cluster.step_up_to("api", usize::MAX);
+        cluster.target("api").ready_replicas = 3;
+    }
+    assert_eq!(cluster.phase("api"), Some(Phase::Running));
+    assert_eq!(
+        front(&cluster, "api"),
+        Some((port, RouteState::Draining, None))
+    );
+    cluster.settle();
+    assert_eq!(front(&cluster, "api"), None);
+    assert_eq!(
+        front(&cluster, "worker"),
+        Some((port, RouteState::Routed, None))
+    );
+    assert_eq!(slices(&cluster), 2);
+    cluster.pass_secs(300);
+    assert_eq!(
+        cluster.status("api").doorman,
+        None,
+        "its own port alone rested"
+    );
+}

@@ -30,6 +30,22 @@ pub(crate) fn running() -> Cluster {
     cluster
 }
 
+/// A cluster with the Running workloads `api` of 3 replicas and `worker` of 2,
+/// each with a Service, and the Service `front` that selects both.
+pub(crate) fn shared() -> Cluster {
+    let mut cluster = empty();
+    let mut front = service("front", "service-front");
+    front.selector = [("tier".to_owned(), "web".to_owned())].into();
+    front.families = vec![IpFamily::IPv4, IpFamily::IPv6];
+    for (name, replicas) in [("api", 3), ("worker", 2)] {
+        cluster.add(name, replicas);
+        let labels = &mut cluster.target(name).template.labels;
+        labels.insert("tier".to_owned(), "web".to_owned());
+    }
+    cluster.services.push(front);
+    cluster
+}
+
 impl Cluster {
     /// Adds a workload whose pods are Ready, its ManagedWorkload and its Service.
     pub(crate) fn add(&mut self, name: &str, replicas: i32) {
@@ -45,6 +61,7 @@ impl Cluster {
             namespace: Namespace { deleted: None },
             is_broken: false,
             expected: BTreeSet::from([replicas]),
+            outdated: None,
             marked: None,
         };
         self.apps.insert(name.to_owned(), app);
