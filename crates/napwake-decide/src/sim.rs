@@ -14,6 +14,7 @@ use crate::{Plan, Ports, Seen, World, Write, decide, ports::Caps, world::*};
 
 pub(crate) mod objects;
 mod properties;
+pub(crate) mod questions;
 mod writes;
 
 /// How long a pod takes from its start to Ready.

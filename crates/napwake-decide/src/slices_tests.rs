@@ -5,18 +5,11 @@ use rstest::rstest;
 use super::*;
 use crate::{
     sim::{
-        Cluster,
-        objects::{self, running},
+        Cluster, objects,
+        questions::{pause_with, paused},
     },
     world::{DoormanState, PodRef},
 };
-
-fn paused(change: impl FnOnce(&mut Cluster)) -> Cluster {
-    let mut cluster = running();
-    change(&mut cluster);
-    cluster.pause("api");
-    cluster
-}
 
 fn only_slice(cluster: &Cluster) -> SliceSpec {
     assert_eq!(cluster.slices.len(), 1);
@@ -41,7 +34,7 @@ fn a_long_service_name_is_not_cut() {
 /// ROUTE-03: every Ready doorman pod, and no other.
 #[test]
 fn a_slice_names_each_ready_doorman_pod_once() {
-    let cluster = paused(|cluster| {
+    let cluster = pause_with(|cluster| {
         cluster.doormen().push(DoormanPod {
             state: DoormanState::NotReady,
             ..objects::doorman_pod(3)
@@ -72,7 +65,7 @@ fn a_slice_names_each_ready_doorman_pod_once() {
 #[case::ipv6(&[IpFamily::IPv6])]
 #[case::dual(&[IpFamily::IPv6, IpFamily::IPv4])]
 fn one_slice_for_each_family(#[case] families: &[IpFamily]) {
-    let cluster = paused(|cluster| {
+    let cluster = pause_with(|cluster| {
         let service = cluster.service();
         service.families = families.to_vec();
         service.ports = vec![objects::port("http", 80), objects::port("grpc", 90)];
@@ -103,7 +96,7 @@ fn one_slice_for_each_family(#[case] families: &[IpFamily]) {
 /// others up for a moment only.
 #[test]
 fn a_doorman_pod_that_does_not_listen_is_left_out() {
-    let mut cluster = paused(|cluster| cluster.doormen()[1] = objects::deaf_doorman_pod(2));
+    let mut cluster = pause_with(|cluster| cluster.doormen()[1] = objects::deaf_doorman_pod(2));
     let slice = only_slice(&cluster);
     assert_eq!(slice.endpoints.len(), 1);
     assert_eq!(
@@ -122,7 +115,7 @@ fn a_doorman_pod_that_does_not_listen_is_left_out() {
 
 #[test]
 fn a_check_from_before_the_route_opened_counts_for_nothing() {
-    let mut cluster = paused(|_| {});
+    let mut cluster = paused();
     cluster.stamp("api", signal::LAST_REQUEST);
     cluster.pass_secs(200);
     cluster.log.clear();
@@ -132,7 +125,7 @@ fn a_check_from_before_the_route_opened_counts_for_nothing() {
 
 #[test]
 fn slices_that_stand_are_not_checked_again_after_a_restart() {
-    let mut cluster = paused(|_| {});
+    let mut cluster = paused();
     cluster.log.clear();
     cluster.restart();
     cluster.pass_secs(3600 / 4);
@@ -141,7 +134,7 @@ fn slices_that_stand_are_not_checked_again_after_a_restart() {
 
 #[test]
 fn a_new_doorman_pod_joins_after_its_check_and_replaces_in_place() {
-    let mut cluster = paused(|_| {});
+    let mut cluster = paused();
     let before = cluster.slices.values().next().expect("one").clone();
     cluster.doormen().push(objects::doorman_pod(3));
     cluster.log.clear();
@@ -154,7 +147,7 @@ fn a_new_doorman_pod_joins_after_its_check_and_replaces_in_place() {
 
 #[test]
 fn a_slice_somebody_deleted_is_made_again() {
-    let mut cluster = paused(|_| {});
+    let mut cluster = paused();
     cluster.pass_secs(60);
     cluster.slices.clear();
     cluster.log.clear();
@@ -165,7 +158,7 @@ fn a_slice_somebody_deleted_is_made_again() {
 
 #[test]
 fn a_deleted_doorman_pod_with_a_new_one_of_its_address_is_another() {
-    let mut cluster = paused(|_| {});
+    let mut cluster = paused();
     cluster.now += SignedDuration::from_secs(1);
     cluster.doormen()[0].pod.uid = "another".to_owned();
     cluster.settle();

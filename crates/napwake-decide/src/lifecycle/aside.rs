@@ -35,3 +35,7 @@ pub(super) fn step(s: &Settled, draft: &mut Draft) {
     }
     draft.record(target);
 }
+
+#[cfg(test)]
+#[path = "aside_tests.rs"]
+mod tests;

@@ -2,7 +2,7 @@ use jiff::SignedDuration;
 use napwake_api::{names::signal, workload::Phase};
 use rstest::rstest;
 
-use crate::sim::{Cluster, objects::running};
+use crate::sim::{Cluster, objects::running, questions::paused};
 
 fn delete(cluster: &mut Cluster) {
     let now = cluster.now;
@@ -14,12 +14,6 @@ fn delete(cluster: &mut Cluster) {
 
 fn is_gone(cluster: &Cluster) -> bool {
     cluster.apps["api"].workload.is_none()
-}
-
-fn paused() -> Cluster {
-    let mut cluster = running();
-    cluster.pause("api");
-    cluster
 }
 
 /// DRAIN-24: it stays until the minute after the drain is over.

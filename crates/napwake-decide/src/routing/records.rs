@@ -162,3 +162,7 @@ fn drain(route: &Route, now: Timestamp) -> Route {
         ..route.clone()
     }
 }
+
+#[cfg(test)]
+#[path = "records_tests.rs"]
+mod tests;

@@ -1,8 +1,7 @@
-use jiff::SignedDuration;
 use napwake_api::{
     condition::{self, ConditionType},
     names::{event, setting, signal},
-    workload::{Phase, RouteState, WakeMode},
+    workload::{Phase, WakeMode},
 };
 use rstest::rstest;
 
@@ -10,6 +9,7 @@ use crate::{
     sim::{
         Cluster,
         objects::{self, running},
+        questions::{pause_with, sliced},
     },
     world::*,
 };
@@ -31,37 +31,6 @@ fn reason(cluster: &Cluster) -> String {
 
 fn message(cluster: &Cluster) -> String {
     wake_on_request(cluster).2
-}
-
-/// Pauses `api` in a cluster changed by `change`.
-fn pause_with(change: impl FnOnce(&mut Cluster)) -> Cluster {
-    let mut cluster = running();
-    change(&mut cluster);
-    cluster.pause("api");
-    cluster
-}
-
-fn ports(cluster: &Cluster) -> Vec<(String, u16, RouteState)> {
-    let doorman = cluster.status("api").doorman.as_ref();
-    doorman
-        .map(|doorman| {
-            doorman
-                .routes
-                .iter()
-                .map(|route| (route.port.name.clone(), route.doorman_port, route.state))
-                .collect()
-        })
-        .unwrap_or_default()
-}
-
-/// The ports that slices of `api` name.
-fn sliced(cluster: &Cluster) -> Vec<String> {
-    cluster
-        .slices
-        .values()
-        .flat_map(|slice| &slice.spec.ports)
-        .map(|port| port.name.clone())
-        .collect()
 }
 
 /// ROUTE-15, ROUTE-16: the words for each mode.
@@ -113,65 +82,9 @@ fn every_service_that_selects_the_pods_is_routed() {
     assert_eq!(services, ["api", "second"]);
 }
 
-/// ROUTE-14: gone once it's Running.
-/// ROUTE-75: awake means NotPaused.
-#[test]
-fn a_running_workload_has_no_slices() {
-    let mut cluster = pause_with(|_| {});
-    cluster.stamp("api", signal::LAST_REQUEST);
-    cluster.settle();
-    // T-120: routed still while it wakes.
-    assert_eq!(cluster.phase("api"), Some(Phase::Resuming));
-    assert_eq!(reason(&cluster), "DoormanRouted");
-    assert_eq!(cluster.slices.len(), 1);
-    cluster.until("api", Phase::Running);
-    assert_eq!(cluster.slices.len(), 0);
-    assert_eq!(reason(&cluster), "NotPaused");
-}
-
-/// DRAIN-22: the rest is on record; DRAIN-17: after 30 s of drain.
-#[test]
-fn a_route_drains_and_its_port_rests() {
-    let mut cluster = pause_with(|_| {});
-    let port = ports(&cluster)[0].1;
-    cluster.stamp("api", signal::LAST_REQUEST);
-    cluster.until("api", Phase::Running);
-    let ran = cluster.now;
-    let doorman = cluster.status("api").doorman.clone().expect("a drain");
-    assert_eq!(doorman.routes[0].state, RouteState::Draining);
-    let until = doorman.routes[0].draining_until.clone().expect("set").0;
-    assert_eq!(until, ran + SignedDuration::from_secs(30));
-    cluster.pass_secs(30);
-    let doorman = cluster.status("api").doorman.clone().expect("a rest");
-    assert_eq!(doorman.routes, []);
-    assert_eq!(doorman.resting[0].port, port);
-    assert_eq!(
-        doorman.resting[0].until.0,
-        ran + SignedDuration::from_secs(90)
-    );
-    cluster.pass_secs(60);
-    assert_eq!(cluster.status("api").doorman, None);
-}
-
-#[rstest]
-#[case::in_the_drain(10)]
-#[case::in_the_rest(50)]
-fn pausing_again_takes_the_port_back(#[case] seconds: i64) {
-    let mut cluster = pause_with(|_| {});
-    let port = ports(&cluster)[0].1;
-    cluster.stamp("api", signal::LAST_REQUEST);
-    cluster.until("api", Phase::Running);
-    cluster.pass_secs(seconds);
-    cluster.pause("api");
-    assert_eq!(ports(&cluster), [(String::new(), port, RouteState::Routed)]);
-    assert_eq!(
-        cluster.status("api").doorman.clone().expect("it").resting,
-        []
-    );
-}
-
-/// ROUTE-22 to ROUTE-27: ROUTE-23, ROUTE-24, ROUTE-25: ports on the list, by
-/// name and number, are never routed, and the others are.
+/// ROUTE-22, ROUTE-23, ROUTE-24, ROUTE-25: ports on the list, by name and number,
+/// are never routed.
+/// ROUTE-27: the others are.
 #[rstest]
 #[case("metrics", &["http", "admin"])]
 #[case("9090", &["http", "admin"])]
@@ -212,10 +125,9 @@ fn all_ignored(service: &mut Service) {
     service.annotations.insert(key, "80".to_owned());
 }
 
-/// ROUTE-41, OBS-13: each reason is reached and named on the condition.
 /// ROUTE-42, ROUTE-43: NoServices; ROUTE-44, ROUTE-45, ROUTE-46: and what counts
 /// as absent.
-/// ROUTE-49, ROUTE-50: NodeLocalTraffic; ROUTE-53: UnsupportedIPFamily.
+/// ROUTE-49, ROUTE-50: NodeLocalTraffic.
 #[rstest]
 #[case::no_service(|s: &mut Service| s.selector = objects::service("x", "x").selector, "NoServices")]
 #[case::no_selector(|s: &mut Service| s.selector.clear(), "NoServices")]
@@ -251,6 +163,7 @@ fn a_service_left_out_is_named() {
 }
 
 /// ROUTE-52: a family in which no doorman pod has an address isn't routed.
+/// ROUTE-53: UnsupportedIPFamily if nothing is.
 #[rstest]
 #[case::dual_stack(&[IpFamily::IPv4, IpFamily::IPv6], "DoormanRouted", 1)]
 #[case::ipv6_only(&[IpFamily::IPv6], "UnsupportedIPFamily", 0)]
@@ -313,47 +226,6 @@ fn routes_follow_the_doorman() {
     assert_eq!(reason(&cluster), "DoormanRouted");
     let restored: Vec<_> = cluster.slices.values().cloned().collect();
     assert_eq!(restored[0].spec.endpoints, before[0].spec.endpoints[..1]);
-}
-
-/// SET-20, SET-21: a doorman that's turned off leaves no slice, and says so.
-#[test]
-fn a_doorman_turned_off_routes_nothing() {
-    let mut cluster = pause_with(|_| {});
-    cluster.doorman = Doorman::Disabled;
-    cluster.settle();
-    assert_eq!(cluster.slices.len(), 0);
-    assert_eq!(reason(&cluster), "DoormanDisabled");
-    cluster.pass_secs(90);
-    assert_eq!(cluster.status("api").doorman, None, "its ports have rested");
-}
-
-/// ROUTE-65: no free port, and nothing is routed.
-#[test]
-fn without_a_free_port_nothing_is_routed() {
-    let mut cluster = running();
-    let mut status = cluster.status("api").clone();
-    status.doorman = Some(napwake_api::workload::DoormanStatus {
-        routes: Vec::new(),
-        resting: (20_000..=29_999)
-            .map(|port| napwake_api::workload::RestingPort {
-                port,
-                until: napwake_api::workload::MicroTime(
-                    cluster.now + SignedDuration::from_mins(60),
-                ),
-            })
-            .collect(),
-    });
-    let other = WorkloadKey {
-        namespace: "other".to_owned(),
-        name: "other".to_owned(),
-    };
-    cluster.ports.observe(&other, &status);
-    cluster.pause("api");
-    assert_eq!(reason(&cluster), "NoFreePort");
-    assert_eq!(cluster.slices.len(), 0);
-    // Looked at again once ports are free.
-    cluster.pass_secs(3600 + 30);
-    assert_eq!(reason(&cluster), "DoormanRouted");
 }
 
 /// ROUTE-70, OBS-12: a refused write.
@@ -430,7 +302,6 @@ fn a_foreign_slice_is_never_touched(#[case] is_seen: bool) {
 }
 
 /// ROUTE-76: a problem with its Services stays once it's awake.
-/// ROUTE-77: those five, and no other.
 /// ROUTE-78, ROUTE-40: the next pause meets it again unless it's mended.
 #[test]
 fn a_problem_of_the_last_pause_stays_on_the_condition() {
@@ -457,112 +328,32 @@ fn a_problem_of_the_last_pause_stays_on_the_condition() {
     }
 }
 
-#[test]
-fn ports_added_and_removed_while_paused_come_and_go() {
-    let mut cluster = pause_with(|cluster| {
-        cluster.service().ports = vec![objects::port("http", 80), objects::port("old", 81)];
-    });
-    let before = ports(&cluster);
-    cluster.service().ports = vec![objects::port("http", 80), objects::port("new", 82)];
-    cluster.settle();
-    let after = ports(&cluster);
-    assert_eq!(after[0], before[0], "an unchanged port keeps its own");
-    assert_eq!(
-        (after[1].0.as_str(), after[1].2),
-        ("new", RouteState::Routed)
-    );
-    assert_eq!(
-        after[2],
-        ("old".to_owned(), before[1].1, RouteState::Draining)
-    );
-    assert_eq!(sliced(&cluster), ["http", "new"]);
-    cluster.pass_secs(30);
-    let doorman = cluster.status("api").doorman.clone().expect("routes");
-    assert_eq!(doorman.resting[0].port, before[1].1);
-}
-
-#[test]
-fn a_service_made_anew_gets_slices_of_its_own() {
-    let mut cluster = pause_with(|_| {});
-    let before = cluster.slices.values().next().expect("a slice").clone();
-    cluster.service().uid = "anew".to_owned();
-    cluster.settle();
-    let after = cluster.slices.values().next().expect("a slice").clone();
-    assert_ne!(after.uid, before.uid);
-    assert_eq!(after.spec.service_uid, "anew");
-    assert_eq!(after.spec.ports, before.spec.ports);
-}
-
-#[test]
-fn a_service_that_selects_the_pods_no_longer_is_let_go() {
-    let mut cluster = pause_with(|_| {});
-    cluster.service().selector = objects::service("x", "x").selector;
-    cluster.settle();
-    assert_eq!(cluster.slices.len(), 0);
-    assert_eq!(ports(&cluster)[0].2, RouteState::Draining);
-    assert_eq!(reason(&cluster), "NoServices");
-}
-
+/// ROUTE-77: five problems stay once it's awake, and no other.
 #[rstest]
-#[case(crate::sim::Part::Doorman)]
-#[case(crate::sim::Part::Services)]
-fn routes_leave_without_what_they_need_no_longer(#[case] part: crate::sim::Part) {
-    let mut cluster = pause_with(|_| {});
-    cluster.unknown.insert(part);
-    cluster.stamp("api", signal::LAST_REQUEST);
-    cluster.until("api", Phase::Running);
-    assert_eq!(cluster.slices.len(), 0);
-    assert_eq!(ports(&cluster)[0].2, RouteState::Draining);
-}
-
-fn front(cluster: &Cluster, name: &str) -> Option<(u16, RouteState, Option<String>)> {
-    let doorman = cluster.status(name).doorman.as_ref()?;
-    let route = doorman
-        .routes
-        .iter()
-        .find(|route| route.service == "front")?;
-    Some((route.doorman_port, route.state, route.taken_by.clone()))
-}
-
-/// ROUTE-31: a Service whose workloads are all paused is routed.
-#[test]
-fn workloads_behind_one_service_share_its_slices() {
-    let mut cluster = objects::shared();
-    cluster.pass_secs(1);
-    cluster.pause("api");
-    cluster.pause("worker");
-    let slices = |cluster: &Cluster| {
-        let slices = cluster.slices.values();
-        slices.filter(|slice| slice.spec.service == "front").count()
-    };
-    let (port, _, _) = front(&cluster, "api").expect("taken");
-    let shared = (port, RouteState::Routed, Some("api".to_owned()));
-    assert_eq!(front(&cluster, "worker"), Some(shared));
-    assert_eq!(slices(&cluster), 2);
-    // The one that took the port wakes: it's on record until the other has it.
-    cluster.stamp("api", signal::ACTIVITY);
-    cluster.now += SignedDuration::from_secs(1);
-    cluster.target("api").ready_replicas = 3;
-    for _ in 0..9 {
-        cluster.step_up_to("api", usize::MAX);
-        cluster.target("api").ready_replicas = 3;
-    }
-    assert_eq!(cluster.phase("api"), Some(Phase::Running));
-    assert_eq!(
-        front(&cluster, "api"),
-        Some((port, RouteState::Draining, None))
-    );
+#[case("ServedByOtherPods", true)]
+#[case("NodeLocalTraffic", true)]
+#[case("UnsupportedIPFamily", true)]
+#[case("UnsupportedLoadBalancer", true)]
+#[case("TooManyPorts", true)]
+#[case("NoServices", false)]
+#[case("DoormanUnavailable", false)]
+#[case("DoormanDisabled", false)]
+#[case("ForwarderNotReady", false)]
+#[case("NoFreePort", false)]
+#[case("RoutingFailed", false)]
+fn some_problems_stay(#[case] problem: &str, #[case] stays: bool) {
+    let mut cluster = running();
+    let conditions = &mut cluster.workload("api").status.conditions;
+    let known = conditions.last_mut().expect("WakeOnRequest");
+    known.reason = problem.to_owned();
+    known.message = "why".to_owned();
     cluster.settle();
-    assert_eq!(front(&cluster, "api"), None);
-    assert_eq!(
-        front(&cluster, "worker"),
-        Some((port, RouteState::Routed, None))
-    );
-    assert_eq!(slices(&cluster), 2);
-    cluster.pass_secs(300);
-    assert_eq!(
-        cluster.status("api").doorman,
-        None,
-        "its own port alone rested"
-    );
+    let expected = if stays {
+        (problem.to_owned(), "at its last pause: why".to_owned())
+    } else {
+        ("NotPaused".to_owned(), "the workload is awake".to_owned())
+    };
+    let (status, reason, message) = wake_on_request(&cluster);
+    assert_eq!((reason, message), expected);
+    assert_eq!(status, "False");
 }

@@ -127,6 +127,30 @@ fn carry_out(cluster: &mut Cluster, act: &Act) {
             }
         }
         Act::Delete(app) => delete_or_make(cluster, app),
+        Act::Crash(_) | Act::Stall(..) | Act::GoOn => disturb(cluster, act),
+        Act::Lag(app) => {
+            let app = cluster.app(app);
+            app.outdated = match app.outdated {
+                None => app.target.clone(),
+                Some(_) => None,
+            };
+        }
+        Act::Break(app) => {
+            let now = cluster.now;
+            let app = cluster.app(app);
+            app.is_broken = !app.is_broken;
+            let is_up = app
+                .target
+                .as_ref()
+                .is_some_and(|target| target.replicas > 0);
+            app.ready_at = (is_up && !app.is_broken).then(|| now + STARTS);
+        }
+    }
+}
+
+/// What befalls operators.
+fn disturb(cluster: &mut Cluster, act: &Act) {
+    match act {
         Act::Crash(writes) => {
             for app in APPS {
                 assert_eq!(cluster.plan(app), cluster.plan(app), "the same plan twice");
@@ -152,23 +176,7 @@ fn carry_out(cluster: &mut Cluster, act: &Act) {
             }
             cluster.is_overtaken = false;
         }
-        Act::Lag(app) => {
-            let app = cluster.app(app);
-            app.outdated = match app.outdated {
-                None => app.target.clone(),
-                Some(_) => None,
-            };
-        }
-        Act::Break(app) => {
-            let now = cluster.now;
-            let app = cluster.app(app);
-            app.is_broken = !app.is_broken;
-            let is_up = app
-                .target
-                .as_ref()
-                .is_some_and(|target| target.replicas > 0);
-            app.ready_at = (is_up && !app.is_broken).then(|| now + STARTS);
-        }
+        _ => {}
     }
 }
 
