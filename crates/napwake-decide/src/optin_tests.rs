@@ -149,7 +149,7 @@ fn the_spec_comes_from_annotations() {
     assert_eq!((name.as_str(), *made), ("api", expected));
 }
 
-/// SET-10: what can't be read is told, and the workload is managed all the same.
+/// What can't be read is told, and the workload is managed all the same.
 #[test]
 fn unreadable_settings_are_told() {
     let marks = Marks {

@@ -147,9 +147,11 @@ impl Cluster {
     pub(crate) fn scale(&mut self, name: &str, replicas: i32) {
         if replicas > 0 {
             let is_up = self.replicas(name) > 0;
-            let expected = &mut self.app(name).expected;
-            expected.retain(|_| !is_up);
-            expected.insert(replicas);
+            let app = self.app(name);
+            // What the operator didn't see it can't give back.
+            let is_seen = is_up && app.outdated.is_none();
+            app.expected.retain(|_| !is_seen);
+            app.expected.insert(replicas);
         }
         self.set_replicas(name, replicas);
     }
