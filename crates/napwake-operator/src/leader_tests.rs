@@ -123,7 +123,7 @@ async fn renews_while_it_leads() {
     .await;
 }
 
-/// DRAIN-10: a Lease that was given back is taken within a retry's time.
+/// A Lease that was given back is taken within a retry's time.
 #[tokio::test(start_paused = true)]
 async fn takes_over_soon_after_it_was_given_back() {
     stand(async |mut server, working, token| {

@@ -119,7 +119,7 @@ async fn what_comes_of_a_check_is_in_the_world(
     assert_eq!(bench.shared.workloads.depth(), 1);
 }
 
-/// ROUTE-80: closed at once, without a byte.
+/// Closed at once, without a byte.
 #[tokio::test(start_paused = true)]
 async fn a_check_sends_nothing_and_closes() {
     let mut bench = Bench::new(&[(20_000, Does::Accept)]);
@@ -147,7 +147,7 @@ async fn checks_run_side_by_side_and_not_twice() {
     assert_eq!(bench.prober.under_way.lock().len(), 0);
 }
 
-/// ROUTE-79: an address that may not be dialed counts as silent.
+/// An address that may not be dialed counts as silent.
 #[tokio::test(start_paused = true)]
 async fn loopback_is_not_dialed() {
     let mut bench = Bench::new(&[(20_000, Does::Accept)]);

@@ -88,7 +88,7 @@ fn scaled() -> Value {
     })
 }
 
-/// LIFE-02, LIFE-03: a stamp leads straight to one scale write, with nothing
+/// A stamp leads straight to one scale write, with nothing
 /// read before it, and then to Resuming.
 #[tokio::test(start_paused = true)]
 async fn a_stamp_leads_straight_to_one_scale_write() {

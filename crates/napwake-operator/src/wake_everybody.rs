@@ -176,3 +176,7 @@ impl Errand {
         self.work.applier()
     }
 }
+
+#[cfg(test)]
+#[path = "wake_everybody_tests.rs"]
+mod tests;

@@ -360,7 +360,7 @@ async fn a_slice_is_written_over_at_its_version() {
     assert_eq!(call.body["metadata"]["uid"], "slice-a-o1");
 }
 
-/// ROUTE-71, ROUTE-72: a foreign slice of the name is a failure, and is read,
+/// ROUTE-72: a foreign slice of the name is a failure, and is read,
 /// never written.
 #[tokio::test(start_paused = true)]
 async fn a_foreign_slice_is_left_alone() {
@@ -395,7 +395,7 @@ async fn an_own_slice_of_the_name_is_taken_in() {
     assert!(applied.world().slice_failures.is_empty());
 }
 
-/// ROUTE-38, ROUTE-70: a refused slice write is noted and holds nothing up.
+/// A refused slice write is noted and holds nothing up.
 #[tokio::test(start_paused = true)]
 async fn a_refused_slice_is_noted_and_the_plan_goes_on() {
     let writes = vec![create(), scale(1, 0, Some("5"))];

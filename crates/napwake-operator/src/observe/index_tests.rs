@@ -213,7 +213,7 @@ fn a_slice_concerns_those_behind_its_service() {
     assert_eq!(concerned(&concerns), []);
 }
 
-/// DRAIN-05: the pods of the doorman concern everybody who is routed.
+/// The pods of the doorman concern everybody who is routed.
 #[test]
 fn a_doorman_pod_concerns_all_that_are_routed() {
     let (mut index, now) = (filled(), Instant::now());

@@ -1,0 +1,101 @@
+//! What the errand asks for, call by call.
+
+use napwake_decide::ports::Caps;
+use serde_json::json;
+use tokio::time::Instant;
+
+use super::*;
+use crate::{
+    fixtures::{Server, api, applier, deployment, index, workload},
+    observe::Index,
+    reconcile::Reconciler,
+};
+
+/// The errand over that index, while `script` plays the API server.
+async fn errand<T, F>(
+    index: Index,
+    run: impl AsyncFnOnce(&Errand) -> T,
+    script: impl FnOnce(Server) -> F,
+) -> T
+where
+    F: Future<Output = Server>,
+{
+    let (client, server) = api();
+    let reconciler = Reconciler::new(applier(&client, index));
+    let work = Arc::new(Work::new(reconciler, None, Caps::default()));
+    drop(client);
+    let errand = Errand {
+        work,
+        namespace: "napwake-system".to_owned(),
+        operator: Some("napwake-operator".to_owned()),
+    };
+    let (result, server) = tokio::join!(run(&errand), script(server));
+    drop(errand);
+    server.done().await;
+    result
+}
+
+fn marked() -> serde_json::Value {
+    json!({
+        "metadata": {"annotations": {signal::PAUSED_REPLICAS: "3"}},
+        "spec": {"replicas": 0},
+    })
+}
+
+/// ManagedWorkloads are deleted, and wake their own targets; only a marked one
+/// that nobody else would wake is scaled here.
+#[tokio::test(start_paused = true)]
+async fn lets_workloads_go_and_wakes_what_has_none() {
+    let (mut index, now) = (index(), Instant::now());
+    index.apply_workload(workload("a", 1, json!({})), now);
+    let going = json!({"metadata": {"deletionTimestamp": "2026-11-30T11:00:00Z"}});
+    index.apply_workload(workload("b", 1, going), now);
+    index.apply_target(deployment("a", 1, marked()), now);
+    index.apply_target(deployment("lost", 1, marked()), now);
+    let script = async |mut server: Server| {
+        let deleted = server
+            .answer(200, json!({"kind": "Status", "status": "Success"}))
+            .await;
+        assert!(deleted.line.starts_with("DELETE ") && deleted.line.ends_with("/a"));
+        assert_eq!(deleted.body["preconditions"], json!({"uid": "mw-a"}));
+        let scaled = json!({"metadata": {"resourceVersion": "8"}, "spec": {"replicas": 3}});
+        let scaled = server.answer(200, scaled).await;
+        assert!(
+            scaled.line.ends_with("/deployments/lost/scale"),
+            "{scaled:?}"
+        );
+        let unmarked = server.refuse(409, "Conflict").await;
+        assert!(unmarked.line.ends_with("/deployments/lost"), "{unmarked:?}");
+        server
+    };
+    let done = errand(index, Errand::round, script).await;
+    assert!(!done);
+}
+
+#[tokio::test(start_paused = true)]
+async fn is_done_when_nobody_is_left() {
+    let (mut index, now) = (index(), Instant::now());
+    index.apply_target(deployment("a", 1, json!({})), now);
+    assert!(errand(index, Errand::round, async |server| server).await);
+}
+
+/// What is left is named, so that somebody can look.
+#[tokio::test(start_paused = true)]
+async fn says_who_is_left() {
+    let (mut index, now) = (index(), Instant::now());
+    index.apply_workload(workload("a", 1, json!({})), now);
+    index.apply_target(deployment("lost", 1, marked()), now);
+    // This process never leads, so the errand can't do anything.
+    let result = errand(index, Errand::wake_everybody, async |mut server| {
+        let stopped = server
+            .answer(200, json!({"metadata": {}, "spec": {"replicas": 0}}))
+            .await;
+        let expected = "PATCH /apis/apps/v1/namespaces/napwake-system/deployments/\
+                        napwake-operator/scale";
+        assert_eq!(stopped.line, expected);
+        server
+    })
+    .await;
+    let error = result.unwrap_err().to_string();
+    assert_eq!(error, "after 270 s, 2 are left: ns/a, Deployment ns/lost");
+}
