@@ -127,14 +127,14 @@ fn api(progress: &Progress) -> Result<Ready, SuiteError> {
 
 /// A whole cluster with Napwake in it.
 fn whole(context: Option<&str>, progress: &Progress) -> Result<Ready, SuiteError> {
-    packages::ensure(&NEEDS, progress)?;
-    let grpcurl = go_install(&GRPCURL, progress)?;
     let (target, place) = if let Some(context) = context {
         users_own(context)?
     } else {
         let cluster = cluster::up(&named("napwake-test")?, Wish::default(), progress)?;
         (Target::Dev(cluster.clone()), Place::Inside(cluster))
     };
+    packages::ensure(&NEEDS, progress)?;
+    let grpcurl = go_install(&GRPCURL, progress)?;
     target.load_image(&test_app::image(progress)?)?;
     let values: Option<&Path> = None;
     install::install(&target, values, progress)?;
