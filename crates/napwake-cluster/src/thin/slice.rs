@@ -72,9 +72,12 @@ pub struct Endpoint {
 /// `conditions`, with what the API says about absent values.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 pub struct Conditions {
-    ready: Option<bool>,
-    serving: Option<bool>,
-    terminating: Option<bool>,
+    /// As it is written; see [`Conditions::ready`].
+    pub ready: Option<bool>,
+    /// As it is written; see [`Conditions::serving`].
+    pub serving: Option<bool>,
+    /// As it is written; see [`Conditions::terminating`].
+    pub terminating: Option<bool>,
 }
 
 impl Conditions {

@@ -23,7 +23,10 @@ pub fn program(progress: &Progress) -> Result<PathBuf, ToolError> {
         ("http.go", include_str!("../../../../tests/apps/http.go")),
         ("tls.go", include_str!("../../../../tests/apps/tls.go")),
         ("grpc.go", include_str!("../../../../tests/apps/grpc.go")),
-        ("websocket.go", include_str!("../../../../tests/apps/websocket.go")),
+        (
+            "websocket.go",
+            include_str!("../../../../tests/apps/websocket.go"),
+        ),
         ("tcp.go", include_str!("../../../../tests/apps/tcp.go")),
     ];
     let source = GoSource {

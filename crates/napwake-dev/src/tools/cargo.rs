@@ -31,7 +31,9 @@ pub fn cargo_install(name: &str, version: &str, progress: &Progress) -> Result<P
         ]);
         // These programs mostly wait for others: a quick build counts for more
         // than quick code.
-        install.arg("--debug").env("CARGO_PROFILE_DEV_DEBUG", "false");
+        install
+            .arg("--debug")
+            .env("CARGO_PROFILE_DEV_DEBUG", "false");
         install.arg("--root").arg(room.folder);
         install.arg("--target-dir").arg(room.folder.join("target"));
         install
