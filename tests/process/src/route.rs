@@ -22,6 +22,7 @@ use crate::{SOON, doorman::Doorman, hosts::Family, upstream::PORT, world::World}
 pub struct Draft<'a> {
     world: &'a World,
     name: String,
+    service: String,
     port_name: String,
     doorman_port: u16,
     phase: Phase,
@@ -34,6 +35,7 @@ impl<'a> Draft<'a> {
         let (name, port_name) = (name.to_owned(), String::new());
         Self {
             world,
+            service: name.clone(),
             name,
             port_name,
             doorman_port,
@@ -46,6 +48,20 @@ impl<'a> Draft<'a> {
     #[must_use]
     pub fn phase(mut self, phase: Phase) -> Self {
         self.phase = phase;
+        self
+    }
+
+    /// Of a Service that isn't named as the workload.
+    #[must_use]
+    pub fn of(mut self, service: &str) -> Self {
+        service.clone_into(&mut self.service);
+        self
+    }
+
+    /// On the port that another workload behind the same Service took.
+    #[must_use]
+    pub fn at_port_of(mut self, other: &Route<'_>) -> Self {
+        self.doorman_port = other.port;
         self
     }
 
@@ -77,6 +93,7 @@ impl<'a> Draft<'a> {
         let route = Route {
             world: self.world,
             name: self.name,
+            service: self.service,
             port_name: self.port_name,
             port: self.doorman_port,
         };
@@ -87,12 +104,15 @@ impl<'a> Draft<'a> {
     }
 }
 
-/// A route to a Service, and the workload behind it. Both have one name.
+/// A route to a Service, and the workload behind it. Unless the test says
+/// otherwise, both have one name.
 #[derive(Debug)]
 pub struct Route<'a> {
     world: &'a World,
-    /// The ManagedWorkload's name, and the Service's.
+    /// The ManagedWorkload's name.
     pub name: String,
+    /// The Service's name.
+    service: String,
     port_name: String,
     /// The doorman's port.
     pub port: u16,
@@ -134,7 +154,7 @@ impl Route<'_> {
     /// Its entry in the status.
     fn listed(&self, state: &str, draining_until: Option<Timestamp>) -> Value {
         json!({
-            "service": self.name,
+            "service": self.service,
             "port": {"name": self.port_name, "number": 80},
             "doormanPort": self.port,
             "families": ["IPv4", "IPv6"],
@@ -300,7 +320,7 @@ impl Route<'_> {
         json!({
             "apiVersion": "discovery.k8s.io/v1", "kind": "EndpointSlice",
             "metadata": {"labels": {
-                names::SERVICE_NAME: self.name,
+                names::SERVICE_NAME: self.service,
                 names::MANAGED_BY: names::MANAGED_BY_CONTROLLER,
             }},
             "addressType": if v4 { "IPv4" } else { "IPv6" },
@@ -311,7 +331,7 @@ impl Route<'_> {
 
     /// Writes a slice of the Service, by a part of its name.
     pub async fn write_slice(&self, part: &str, mut slice: Value) -> Result<()> {
-        let name = format!("{}-{part}", self.name);
+        let name = format!("{}-{part}", self.service);
         slice["metadata"]["name"] = json!(name);
         let api = self.place().api::<EndpointSlice>();
         let params = PatchParams::apply("endpointslice-controller").force();
@@ -323,8 +343,11 @@ impl Route<'_> {
     /// Removes a slice of the Service, by a part of its name.
     pub async fn drop_slice(&self, part: &str) -> Result<()> {
         let api = self.place().api::<EndpointSlice>();
-        api.delete(&format!("{}-{part}", self.name), &DeleteParams::default())
-            .await?;
+        api.delete(
+            &format!("{}-{part}", self.service),
+            &DeleteParams::default(),
+        )
+        .await?;
         Ok(())
     }
 

@@ -17,10 +17,9 @@ pub(crate) fn filled(count: usize, seed: u64) -> Vec<u8> {
     bytes
 }
 
-/// The hash in hexadecimal.
-pub(crate) fn sha256(bytes: &[u8]) -> String {
-    let digest = Sha256::digest(bytes);
-    digest.iter().map(|byte| format!("{byte:02x}")).collect()
+/// Their hash.
+pub(crate) fn sha256(bytes: &[u8]) -> [u8; 32] {
+    Sha256::digest(bytes).into()
 }
 
 /// A TLS 1.3 ClientHello as OpenSSL begins it; the record's length is right.

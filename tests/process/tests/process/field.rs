@@ -93,10 +93,7 @@ async fn a_deaf_pod_costs_about_a_second() {
             let mut caller = Caller::calling(world.caller(0), route.at(&doorman), GET).await?;
             caller.expect(PAGE.as_bytes()).await?;
             let took = caller.connected().elapsed();
-            ensure!(
-                took < Duration::from_millis(2_000),
-                "answered after {took:?}"
-            );
+            ensure!(took < Duration::from_secs(2), "answered after {took:?}");
         }
         ensure!(upstream.count() == 6, "{}", upstream.count());
         Ok(())
@@ -269,8 +266,8 @@ async fn bodies_arrive_whole_after_refusals() {
             .map(|visit| sha256(&visit.bytes))
             .collect();
         let mut wanted: Vec<_> = posts.iter().map(|bytes| sha256(bytes)).collect();
-        got.sort();
-        wanted.sort();
+        got.sort_unstable();
+        wanted.sort_unstable();
         ensure!(got == wanted, "some differ");
         Ok(())
     })
@@ -399,10 +396,7 @@ async fn streams_are_not_held_back(#[case] size: usize) {
         delays.sort();
         // 50 ms; what a busy machine adds now and then is left out by the median.
         ensure!(delays[EVENTS / 2] < Duration::from_millis(50), "{delays:?}");
-        ensure!(
-            delays[EVENTS - 1] < Duration::from_millis(1_000),
-            "{delays:?}"
-        );
+        ensure!(delays[EVENTS - 1] < Duration::from_secs(1), "{delays:?}");
         Ok(())
     })
     .await;

@@ -42,7 +42,7 @@ async fn is_held(world: &World, source: u16, to: SocketAddr) -> Result<Caller> {
     Ok(caller)
 }
 
-async fn routes<'a>(world: &'a World, count: usize) -> Result<Vec<Route<'a>>> {
+async fn routes(world: &World, count: usize) -> Result<Vec<Route<'_>>> {
     let mut routes = Vec::new();
     for number in 0..count {
         routes.push(world.route(&format!("web-{number}")).make().await?);

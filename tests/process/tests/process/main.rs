@@ -6,6 +6,7 @@
 
 mod api_away;
 mod bytes;
+mod checkers;
 mod classify;
 mod drain;
 mod field;
@@ -16,3 +17,5 @@ mod observe;
 mod pass;
 mod protocols;
 mod ready;
+mod verdicts;
+mod wakes;

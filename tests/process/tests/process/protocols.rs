@@ -4,7 +4,9 @@
 use std::{net::SocketAddr, process::Stdio, time::Duration};
 
 use napwake_tests_process::{
-    Context, Result, SOON, callers, ensure,
+    Context, Result, SOON, callers,
+    doorman::sum,
+    ensure,
     hosts::{self, Family, Host},
     route::Standing,
     world::{self, World},
@@ -43,6 +45,8 @@ impl Server {
             .env("BRACKETED", SocketAddr::new(host, port).to_string())
             .env("DATA", folder.path())
             .env("HOME", folder.path())
+            // A MariaDB that starts removes what others have in theirs.
+            .env("TMPDIR", folder.path())
             .current_dir(folder.path())
             .stdin(Stdio::null())
             .stdout(log.try_clone()?)
@@ -84,12 +88,12 @@ const NOBODY: u32 = 65_534;
 
 /// Runs a client of `server` while its pod isn't Ready; makes it Ready once the
 /// client has woken the workload.
-async fn first_call<F>(world: &World, server: &Server, family: Family, client: F) -> Result<()>
+async fn first_call<F>(world: &World, running: &Server, family: Family, client: F) -> Result<()>
 where
     F: AsyncFnOnce(SocketAddr) -> Result<()>,
 {
     let route = world.route("db").make().await?;
-    let (pod, port) = (server.address.ip(), server.address.port());
+    let (pod, port) = (running.address.ip(), running.address.port());
     route.pod("db-1", &[pod], Standing::NotReady).await?;
     let v4 = family == Family::V4;
     let slice = |standing| route.slice_of(v4, port, &[route.endpoint("db-1", pod, standing)]);

@@ -131,7 +131,7 @@ async fn what_contradicts_the_pod_is_not_dialed(#[case] flaw: Flaw) {
             Flaw::OtherAddress => {
                 route
                     .pod("flawed", &[world.pod(2)], Standing::Ready)
-                    .await?
+                    .await?;
             }
             Flaw::Deleted => route.pod("flawed", &[wrong], Standing::Terminating).await?,
             Flaw::NoPod => {}
@@ -206,7 +206,7 @@ fn truth(family: Family) -> &'static str {
 
 /// A route with a Ready endpoint at `address` and `port`, as the doorman sees it:
 /// the API server refuses most special addresses itself, so it is made to lie.
-async fn lied_about<'a>(world: &'a World, address: IpAddr, port: u16) -> Result<Route<'a>> {
+async fn lied_about(world: &World, address: IpAddr, port: u16) -> Result<Route<'_>> {
     let family = if address.is_ipv4() {
         Family::V4
     } else {
