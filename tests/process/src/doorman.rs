@@ -211,7 +211,8 @@ pub(crate) fn logs(folder: &std::path::Path) -> String {
             let text = std::fs::read_to_string(&path).unwrap_or_default();
             let lines: Vec<_> = text.lines().collect();
             let last = &lines[lines.len().saturating_sub(SHOWN)..];
-            shown += &format!("--- {} ---\n{}\n", path.display(), last.join("\n"));
+            let last = last.join("\n");
+            shown.extend(["--- ", &path.to_string_lossy(), " ---\n", &last, "\n"]);
         }
     }
     shown

@@ -4,9 +4,7 @@
 use std::{net::SocketAddr, process::Stdio, time::Duration};
 
 use napwake_tests_process::{
-    Context, Result, SOON, callers,
-    doorman::sum,
-    ensure,
+    Context, Result, SOON, callers, ensure,
     hosts::{self, Family, Host},
     route::Standing,
     world::{self, World},
@@ -108,9 +106,9 @@ where
     called?;
     let stamps = world.api.stamps(&world.place.namespace);
     ensure!(stamps.len() == 1, "{}", json!(stamps.len()));
-    let served = &[("result", "served")];
+    let labels = &[("result", "served")];
     let count = doorman
-        .metric("napwake_doorman_wakes_total", served)
+        .metric("napwake_doorman_wakes_total", labels)
         .await?;
     ensure!(count >= 1.0, "{count} held callers were served");
     Ok(())
