@@ -117,7 +117,8 @@ pub fn down(name: &ClusterName, progress: &Progress) -> Result<(), DemoError> {
 /// Puts the plugin where the cluster's kubectl finds it.
 fn add_plugin(cluster: &Cluster, progress: &Progress) -> Result<(), DemoError> {
     let release = cargo::release(progress)?;
-    Ok(cluster.add_program(&release.kubectl_napwake)?)
+    cluster.add_program(&release.kubectl_napwake)?;
+    Ok(())
 }
 
 fn deploy(cluster: &Cluster, progress: &Progress) -> Result<(), DemoError> {
