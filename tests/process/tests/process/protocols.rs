@@ -28,9 +28,19 @@ impl Server {
     /// Starts `command` by a shell, in a folder of its own, as somebody without
     /// rights; `$HOST` is the address and `$DATA` the folder.
     async fn start(world: &World, family: Family, port: u16, command: &str) -> Result<Self> {
-        let host = Host::Pod(0).at(world.block, family);
         let folder = tempfile::tempdir()?;
         std::os::unix::fs::chown(folder.path(), Some(NOBODY), Some(NOBODY))?;
+        Self::start_in(folder, world, family, port, command).await
+    }
+
+    async fn start_in(
+        folder: TempDir,
+        world: &World,
+        family: Family,
+        port: u16,
+        command: &str,
+    ) -> Result<Self> {
+        let host = Host::Pod(0).at(world.block, family);
         let log = std::fs::File::create(world.api.folder().join("server.log"))?;
         let child = Command::new("setpriv")
             .args([
@@ -76,8 +86,15 @@ impl Server {
     /// The test app in one of its modes.
     async fn app(world: &World, family: Family, mode: &str) -> Result<Self> {
         let app = std::env::var("NAPWAKE_TEST_APP").context("NAPWAKE_TEST_APP must be set")?;
-        let command = format!("exec {app} -mode={mode} -listen=\"$BRACKETED\" -ready=");
-        Self::start(world, family, 8_080, &command).await
+        // Where it was built, somebody without rights may not look.
+        let folder = tempfile::tempdir()?;
+        let copy = folder.path().join("app");
+        tokio::fs::copy(&app, &copy)
+            .await
+            .with_context(|| format!("copy {app}"))?;
+        std::os::unix::fs::chown(folder.path(), Some(NOBODY), Some(NOBODY))?;
+        let command = format!("exec ./app -mode={mode} -listen=\"$BRACKETED\" -ready=");
+        Self::start_in(folder, world, family, 8_080, &command).await
     }
 }
 
