@@ -110,13 +110,10 @@ impl Cluster {
         }
     }
 
-    /// Puts a program where commands in the cluster's network find it, and
-    /// where everybody may run it. Returns where that is.
-    pub fn add_program(&self, program: &Path) -> Result<PathBuf, ClusterError> {
+    /// Puts a program where commands in the cluster's network find it.
+    pub fn add_program(&self, program: &Path) -> Result<(), ClusterError> {
         let name = program.file_name().unwrap_or_default();
-        let path = self.state.bin().join(name);
-        files::link_or_copy(program, &path)?;
-        Ok(path)
+        Ok(files::link_or_copy(program, &self.state.bin().join(name))?)
     }
 
     /// A file of the cluster's own, which goes when the cluster goes.

@@ -117,8 +117,7 @@ pub fn down(name: &ClusterName, progress: &Progress) -> Result<(), DemoError> {
 /// Puts the plugin where the cluster's kubectl finds it.
 fn add_plugin(cluster: &Cluster, progress: &Progress) -> Result<(), DemoError> {
     let release = cargo::release(progress)?;
-    cluster.add_program(&release.kubectl_napwake)?;
-    Ok(())
+    Ok(cluster.add_program(&release.kubectl_napwake)?)
 }
 
 fn deploy(cluster: &Cluster, progress: &Progress) -> Result<(), DemoError> {
