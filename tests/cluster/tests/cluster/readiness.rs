@@ -78,7 +78,7 @@ async fn a_tcp_probe_is_enough_for_an_app_that_listens_when_it_can_serve() {
 async fn a_shorter_period_passes_sooner() {
     let app = |period| {
         App::new("web", "http")
-            .arg("-ready-after=2s")
+            .arg("-ready-after=7s")
             .readiness(Some(probe(period)))
     };
     let (short, long) = tokio::join!(

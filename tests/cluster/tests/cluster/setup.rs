@@ -11,6 +11,7 @@ use napwake_testkit::{
     apps::{App, Kind, service},
     managed,
     place::Place,
+    wait,
 };
 use serde_json::{Value, json};
 
@@ -51,5 +52,19 @@ pub(crate) async fn asleep(place: &Place, app: &App) -> Result<()> {
     manage(place, app, json!({})).await?;
     managed::pause(place, &app.name).await?;
     managed::wake_reason(place, &app.name, "DoormanRouted").await?;
+    Ok(())
+}
+
+/// Waits until something accepts connections there: kube-proxy follows a
+/// Service a moment after its pods are Ready.
+pub(crate) async fn until_it_answers(address: &str) -> Result<()> {
+    let what = format!("{address} to accept connections");
+    wait::until(
+        &what,
+        managed::PATIENCE,
+        async || Ok(tokio::net::TcpStream::connect(address).await.is_ok()),
+        |accepted| *accepted,
+    )
+    .await?;
     Ok(())
 }
