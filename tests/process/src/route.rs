@@ -169,15 +169,16 @@ impl Route<'_> {
             .await
     }
 
-    /// Writes that the workload runs and its route drains for so long.
-    pub async fn drains(&self, doorman: &Doorman, left: SignedDuration) -> Result<()> {
+    /// Writes that the route drains for so long, in this phase of the workload.
+    pub async fn drains(
+        &self,
+        doorman: &Doorman,
+        phase: Phase,
+        left: SignedDuration,
+    ) -> Result<()> {
         let until = managed::now() + left;
-        self.rewrites(
-            doorman,
-            Phase::Running,
-            &[self.listed("Draining", Some(until))],
-        )
-        .await
+        let draining = self.listed("Draining", Some(until));
+        self.rewrites(doorman, phase, &[draining]).await
     }
 
     /// Writes that the workload runs and has no route any more.

@@ -13,6 +13,7 @@ use napwake_tests_process::{
     wait,
     world::{self, World},
 };
+use rstest::rstest;
 use tokio::time::Instant;
 
 /// DRAIN-04: a doorman that is told to stop isn't Ready any more, at once.
@@ -70,9 +71,13 @@ async fn one_that_stops_goes_on_holding() {
 
 /// DRAIN-18, DRAIN-19: while the route drains, callers are passed to a Ready pod
 /// and held for one, and nothing is woken; its port closes when the operator
-/// says, and who was taken in stays.
+/// says, and who was taken in stays. So it is where the workload runs again, and
+/// where it is paused and this route alone was given up.
+#[rstest]
+#[case(Phase::Running)]
+#[case(Phase::Paused)]
 #[tokio::test]
-async fn a_draining_route_passes_and_wakes_nothing() {
+async fn a_draining_route_passes_and_wakes_nothing(#[case] phase: Phase) {
     world::with("drain", async |world| {
         let route = world.route("web").make().await?;
         let _upstream = Upstream::greeting(world.pod(0), "hi\n").await?;
@@ -80,7 +85,9 @@ async fn a_draining_route_passes_and_wakes_nothing() {
             .backend("web-1", world.pod(0), Standing::Ready)
             .await?;
         let doorman = world.doorman().await?;
-        route.drains(&doorman, SignedDuration::from_secs(8)).await?;
+        route
+            .drains(&doorman, phase, SignedDuration::from_secs(8))
+            .await?;
         let mut passed = Caller::calling(world.caller(0), route.at(&doorman), GET).await?;
         passed.expect(b"hi\n").await?;
         passed.expect(GET).await?;
@@ -129,7 +136,9 @@ async fn a_drain_ends_where_the_workload_pauses_again() {
     world::with("again", async |world| {
         let route = world.route("web").make().await?;
         let doorman = world.doorman().await?;
-        route.drains(&doorman, SignedDuration::from_secs(2)).await?;
+        route
+            .drains(&doorman, Phase::Running, SignedDuration::from_secs(2))
+            .await?;
         route.enters(&doorman, Phase::Paused).await?;
         let mut caller = Caller::calling(world.caller(0), route.at(&doorman), GET).await?;
         route.stamped().await?;

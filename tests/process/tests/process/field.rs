@@ -3,6 +3,7 @@
 use std::{sync::Arc, time::Duration};
 
 use jiff::SignedDuration;
+use napwake_api::workload::Phase;
 use napwake_tests_process::{
     Result, SOON,
     caller::{Caller, GET},
@@ -170,7 +171,9 @@ async fn the_first_answer_is_never_cut_short() {
             .backend("web-1", world.pod(0), Standing::Ready)
             .await?;
         let first = caller.read(BULK / 2, 3 * SOON).await?;
-        route.drains(&doorman, SignedDuration::from_secs(0)).await?;
+        route
+            .drains(&doorman, Phase::Running, SignedDuration::from_secs(0))
+            .await?;
         doorman.closes(route.port).await?;
         let rest = caller.ending(3 * SOON).await?;
         let got = [first, rest.bytes].concat();
