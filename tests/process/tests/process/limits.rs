@@ -303,6 +303,42 @@ async fn thirty_two_mebibytes_are_read_of_all() {
     .await;
 }
 
+/// HOLD-37: one that leaves in the middle of a body that can't be read is let go
+/// once the body could be, and never reaches a pod.
+#[tokio::test]
+async fn one_that_leaves_within_a_body_is_let_go_once_it_is_read() {
+    world::with("within", async |world| {
+        let route = world.route("web").make().await?;
+        let upstream = Upstream::greeting(world.pod(0), "hi\n").await?;
+        route
+            .backend("web-1", world.pod(0), Standing::NotReady)
+            .await?;
+        let doorman = world.doorman().await?;
+        let to = route.at(&doorman);
+        let body = std::sync::Arc::new(filled(2 * MIB, 37));
+        let mut uploads = JoinSet::new();
+        for _ in 0..40 {
+            let caller = Caller::connect(world.caller(0), to).await?;
+            upload(&mut uploads, caller, std::sync::Arc::clone(&body));
+        }
+        reads_up_to(&doorman, 32 * MIB, 32 * MIB + 40 * 8 * KIB).await?;
+        let leaving = Caller::calling(world.caller(1), to, &body[..100 * KIB]).await?;
+        doorman.holds(41).await?;
+        drop(leaving);
+        uploads.abort_all();
+        while uploads.join_next().await.is_some() {}
+        doorman.holds(0).await?;
+        route
+            .backend("web-1", world.pod(0), Standing::Ready)
+            .await?;
+        let mut next = Caller::connect(world.caller(2), to).await?;
+        next.expect(b"hi\n").await?;
+        ensure!(upstream.count() == 1, "{} came", upstream.count());
+        Ok(())
+    })
+    .await;
+}
+
 /// LIMIT-24: a body larger than what is read while held waits in the network and
 /// then flows on whole.
 #[tokio::test]
