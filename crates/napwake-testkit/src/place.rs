@@ -105,7 +105,8 @@ impl Place {
             .items)
     }
 
-    async fn remove(&self) {
+    /// Removes it with everything in it, without waiting.
+    pub async fn remove(&self) {
         let api: Api<Namespace> = Api::all(self.client.clone());
         if let Err(error) = api
             .delete(&self.namespace, &DeleteParams::background())

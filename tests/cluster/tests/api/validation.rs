@@ -27,6 +27,7 @@ async fn create(spec: Value) -> Result<Result<DynamicObject, String>> {
     let made = api
         .create(&PostParams::default(), &serde_json::from_value(object)?)
         .await;
+    place.remove().await;
     Ok(made.map_err(|error| error.to_string()))
 }
 
