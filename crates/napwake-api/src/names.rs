@@ -26,6 +26,8 @@ pub mod setting {
     pub const WAKE: &str = "napwake.dev/wake";
     /// A duration of at most one hour; on the workload (SET-16).
     pub const WAKE_MAX_WAIT: &str = "napwake.dev/wake-max-wait";
+    /// `true` or `false`; on the workload (SET-13).
+    pub const WAKE_PAGE: &str = "napwake.dev/wake-page";
     /// A duration of at least one minute; on the workload or its namespace.
     pub const IDLE_AFTER: &str = "napwake.dev/idle-after";
     /// A duration up to ten minutes; on the workload.

@@ -7,7 +7,11 @@
 
 use std::collections::BTreeMap;
 
-use crate::{Span, names::setting, workload::WakeMode};
+use crate::{
+    Span,
+    names::setting,
+    workload::{WakeMode, WakePage},
+};
 
 /// The longest `maxWait` there is (SET-15).
 pub const MAX_MAX_WAIT: Span = Span::from_mins(60);
@@ -42,6 +46,8 @@ impl Default for Defaults {
 pub struct Settings {
     /// Who wakes it through the doorman.
     pub wake: WakeMode,
+    /// Whether browsers get the waking-up page.
+    pub page: WakePage,
     /// How long a connection is held.
     pub max_wait: Span,
     /// How long nobody must have used it, or none where that can't be read:
@@ -77,6 +83,7 @@ pub fn read(
     let mut unreadable = Vec::new();
     let settings = Settings {
         wake: wake(workload, namespace, defaults.wake, &mut unreadable),
+        page: page(workload, &mut unreadable),
         max_wait: max_wait(workload, &mut unreadable),
         idle_after: idle_after(workload, namespace, defaults.idle_after, &mut unreadable),
         lookout: lookout(workload, &mut unreadable),
@@ -109,6 +116,27 @@ fn wake(
                 instead: "until then only a person wakes the workload, as with \"ask\"",
             });
             WakeMode::Ask
+        }
+    }
+}
+
+/// Exactly `true` or `false`, and only the workload's own annotation counts
+/// (T-101); what can't be read leaves browsers their page (T-100).
+fn page(workload: &Annotations, unreadable: &mut Vec<Unreadable>) -> WakePage {
+    let Some(value) = workload.get(setting::WAKE_PAGE) else {
+        return WakePage::default();
+    };
+    match value.as_str() {
+        "true" => WakePage(true),
+        "false" => WakePage(false),
+        _ => {
+            unreadable.push(Unreadable {
+                annotation: setting::WAKE_PAGE,
+                value: value.clone(),
+                problem: "must be exactly \"true\" or \"false\"",
+                instead: "until then browsers get the waking-up page",
+            });
+            WakePage::default()
         }
     }
 }
@@ -229,6 +257,29 @@ mod tests {
         assert_eq!((settings.wake, problems.len()), (expected, unreadable));
     }
 
+    /// T-100: `wake-page` is exactly `true` or `false`; anything else
+    /// leaves browsers their page, and is listed.
+    #[rstest]
+    #[case("false", false, 0)]
+    #[case("true", true, 0)]
+    #[case("False", true, 1)]
+    #[case("no", true, 1)]
+    #[case("", true, 1)]
+    fn wake_page_is_true_in_doubt(
+        #[case] value: &str,
+        #[case] expected: bool,
+        #[case] unreadable: usize,
+    ) {
+        let workload = annotations(&[(setting::WAKE_PAGE, value)]);
+        let (settings, problems) = read(&workload, &Annotations::new(), Defaults::default());
+        assert_eq!(
+            (settings.page, problems.len()),
+            (WakePage(expected), unreadable)
+        );
+    }
+
+    /// T-100: `wake-max-wait` within its bounds counts; over an hour is an
+    /// hour, and what can't be read two minutes, and both are listed.
     #[rstest]
     #[case("5m", Span::from_mins(5), 0)]
     #[case("1h", MAX_MAX_WAIT, 0)]
@@ -241,11 +292,17 @@ mod tests {
         assert_eq!((settings.max_wait, problems.len()), (expected, unreadable));
     }
 
+    /// T-101: neither `wake-page` nor `wake-max-wait` is read on a namespace.
     #[test]
-    fn max_wait_is_not_read_on_the_namespace() {
-        let namespace = annotations(&[(setting::WAKE_MAX_WAIT, "5m")]);
+    fn a_namespace_sets_neither_page_nor_max_wait() {
+        let namespace = annotations(&[
+            (setting::WAKE_MAX_WAIT, "5m"),
+            (setting::WAKE_PAGE, "false"),
+        ]);
         let (settings, problems) = read(&Annotations::new(), &namespace, Defaults::default());
-        assert_eq!((settings.max_wait, problems.len()), (Span::from_mins(2), 0));
+        assert_eq!(settings.max_wait, Span::from_mins(2));
+        assert_eq!(settings.page, WakePage(true));
+        assert_eq!(problems.len(), 0);
     }
 
     #[rstest]

@@ -132,6 +132,11 @@ pub struct WakeSpec {
     #[serde(default)]
     pub mode: WakeMode,
 
+    /// Whether a browser opening a page gets the waking-up page at once; `false`
+    /// holds it like any other caller. With `Ask`, a browser always gets a page.
+    #[serde(default)]
+    pub page: WakePage,
+
     /// How long the doorman holds a connection. More than zero, at most 1h (SET-15).
     #[serde(default)]
     #[x_kube(validation = Rule::new(
@@ -139,6 +144,19 @@ pub struct WakeSpec {
          && duration(self) <= duration('1h')")
         .message("maxWait must be a duration such as 90s, 2m or 1h, of more than 0s and at most 1h"))]
     pub max_wait: MaxWait,
+}
+
+/// Whether browsers get the waking-up page, as a boolean whose default is true
+/// (SET-12).
+#[derive(Serialize, Deserialize, Clone, Copy, Debug, PartialEq, Eq, JsonSchema)]
+#[serde(transparent)]
+#[schemars(inline)]
+pub struct WakePage(pub bool);
+
+impl Default for WakePage {
+    fn default() -> Self {
+        Self(true)
+    }
 }
 
 /// How long a connection is held, as a [`Span`] whose default is 2m (SET-14).

@@ -177,6 +177,7 @@ pub fn opt_in(subject: &Subject<'_>, around: &Surroundings<'_>) -> OptIn {
         lookout: settings.lookout,
         wake: WakeSpec {
             mode: settings.wake,
+            page: settings.page,
             max_wait: MaxWait(settings.max_wait),
         },
         // People may suspend one that was made for a label.

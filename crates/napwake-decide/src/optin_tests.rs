@@ -1,6 +1,10 @@
 //! Tables for opting in by label.
 
-use napwake_api::{Span, names::setting, workload::WakeMode};
+use napwake_api::{
+    Span,
+    names::setting,
+    workload::{WakeMode, WakePage},
+};
 use rstest::rstest;
 
 use super::*;
@@ -122,6 +126,8 @@ fn labels_opt_in(#[case] marks: Marks, #[case] expected: bool) {
 }
 
 /// SET-03, SET-04, SET-16: annotations become the spec.
+/// SET-03, SET-13, SET-16, T-98: the workload's annotations become its
+/// ManagedWorkload's `wake`.
 #[test]
 fn the_spec_comes_from_annotations() {
     let marks = Marks {
@@ -129,6 +135,7 @@ fn the_spec_comes_from_annotations() {
         annotations: &[
             (setting::WAKE, "ask"),
             (setting::WAKE_MAX_WAIT, "5m"),
+            (setting::WAKE_PAGE, "false"),
             (setting::LOOKOUT, "10s"),
         ],
         namespace_annotations: &[(setting::IDLE_AFTER, "2h"), (setting::WAKE, "request")],
@@ -142,6 +149,7 @@ fn the_spec_comes_from_annotations() {
         lookout: Span::from_secs(10),
         wake: WakeSpec {
             mode: WakeMode::Ask,
+            page: WakePage(false),
             max_wait: MaxWait(Span::from_mins(5)),
         },
         ..spec(TargetKind::Deployment, "api")

@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use jiff::{SignedDuration, Timestamp};
 use napwake_api::{
     ManagedWorkloadSpec, ManagedWorkloadStatus, Span, names, stamp,
-    workload::{MaxWait, Phase, TargetRef, WakeMode, WakeSpec},
+    workload::{Phase, TargetRef, WakeMode, WakeSpec},
 };
 
 use crate::{Plan, Ports, Seen, World, Write, decide, ports::Caps, world::*};

@@ -28,6 +28,7 @@ fn defaults_are_in_the_schema() {
     assert_eq!(spec["lookout"]["default"], "30s");
     assert_eq!(spec["wake"]["properties"]["maxWait"]["default"], "2m");
     assert_eq!(spec["wake"]["properties"]["mode"]["default"], "Request");
+    assert_eq!(spec["wake"]["properties"]["page"]["default"], true);
     assert_eq!(spec["suspend"]["default"], false);
 }
 
@@ -43,7 +44,7 @@ fn nothing_turns_waking_off() {
         .keys()
         .cloned()
         .collect();
-    assert_eq!(fields, ["maxWait", "mode"]);
+    assert_eq!(fields, ["maxWait", "mode", "page"]);
     let values = wake["mode"]["enum"].clone();
     assert_eq!(values, json!(["Request", "Ask"]));
 }
@@ -60,4 +61,5 @@ fn a_minimal_object_reads_with_its_defaults() {
             .expect("readable");
     assert_eq!(spec.idle_after, Span::from_mins(30));
     assert_eq!(spec.wake.max_wait.0, Span::from_mins(2));
+    assert_eq!(spec.wake.page, WakePage(true));
 }

@@ -105,7 +105,7 @@ pub(crate) fn workload(name: &str, uid: &str, created: Timestamp) -> Workload {
             lookout: Span::from_secs(10),
             wake: WakeSpec {
                 mode: WakeMode::Request,
-                max_wait: MaxWait::default(),
+                ..WakeSpec::default()
             },
             suspend: false,
         },

@@ -31,10 +31,11 @@ async fn create(spec: Value) -> Result<Result<DynamicObject, String>> {
     Ok(made.map_err(|error| error.to_string()))
 }
 
-/// SET-02, SET-14, SET-15: modes and waits within their bounds are accepted.
+/// SET-02, SET-12, SET-14, SET-15: modes, pages and waits within their bounds are accepted.
 #[rstest]
 #[case(json!({"wake": {"mode": "Request"}}))]
 #[case(json!({"wake": {"mode": "Ask"}}))]
+#[case(json!({"wake": {"page": false}}))]
 #[case(json!({"wake": {"maxWait": "1h"}}))]
 #[case(json!({"wake": {"maxWait": "1ms"}}))]
 #[case(json!({"idleAfter": "1m"}))]
@@ -45,11 +46,12 @@ async fn values_within_their_bounds_are_accepted(#[case] spec: Value) {
     assert!(made.is_ok(), "{made:?}");
 }
 
-/// SET-02, SET-15, T-100: values out of bounds are refused, and the message
+/// SET-02, SET-12, SET-15, T-100: values out of bounds are refused, and the message
 /// says what the bound is.
 #[rstest]
 #[case(json!({"wake": {"mode": "ask"}}), "\"Request\", \"Ask\"")]
 #[case(json!({"wake": {"mode": "Off"}}), "\"Request\", \"Ask\"")]
+#[case(json!({"wake": {"page": "false"}}), "boolean")]
 #[case(json!({"wake": {"maxWait": "1h1s"}}), "at most 1h")]
 #[case(json!({"wake": {"maxWait": "0s"}}), "more than 0s")]
 #[case(json!({"wake": {"maxWait": "-5s"}}), "more than 0s")]
@@ -65,7 +67,7 @@ async fn values_out_of_bounds_are_refused_by_name(#[case] spec: Value, #[case] s
     assert!(message.contains(says), "{message}");
 }
 
-/// SET-14: what isn't set acts as its default.
+/// SET-12, SET-14: what isn't set acts as its default.
 #[tokio::test]
 async fn what_is_not_set_has_its_default() {
     place::with("defaults", async |place| {
@@ -78,7 +80,7 @@ async fn what_is_not_set_has_its_default() {
             .await?;
         let shown = serde_json::to_value(&made.spec)?;
         ensure!(
-            shown["wake"] == json!({"mode": "Request", "maxWait": "2m"}),
+            shown["wake"] == json!({"mode": "Request", "page": true, "maxWait": "2m"}),
             "{shown}"
         );
         ensure!(
