@@ -10,7 +10,7 @@ use crate::caller::BodyForm;
 const ASLEEP_RETRY_AFTER: &str = "300";
 
 /// An answer, after which the connection is closed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Answer {
     /// What it says.
     pub kind: AnswerKind,
@@ -19,7 +19,7 @@ pub struct Answer {
 }
 
 /// What an answer says.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum AnswerKind {
     /// To a known probe, scraper or monitor: `503` (CLASS-08).
     Probe,
@@ -29,6 +29,17 @@ pub enum AnswerKind {
     HiddenFile,
     /// To anything but a person, where a workload asks: `503` (ASK-28).
     Asleep(BodyForm),
+    /// To a person's browser.
+    Page(Page),
+}
+
+/// A page for a person's browser, as [`crate::pages`] drew it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Page {
+    pub(crate) label: &'static str,
+    pub(crate) status: &'static str,
+    pub(crate) headers: Vec<(&'static str, &'static str)>,
+    pub(crate) html: String,
 }
 
 /// Whether an answer's body is sent.
@@ -52,25 +63,26 @@ impl Body {
 }
 
 /// One kind's status, headers of its own, and body.
-struct Content {
+struct Content<'a> {
     status: &'static str,
     media_type: &'static str,
-    headers: &'static [(&'static str, &'static str)],
-    body: &'static str,
+    headers: &'a [(&'static str, &'static str)],
+    body: &'a str,
 }
 
 impl AnswerKind {
     /// The kind as a metric's label.
-    pub const fn label(self) -> &'static str {
+    pub const fn label(&self) -> &'static str {
         match self {
             Self::Probe => "probe",
             Self::GoogleHealthCheck => "google_health_check",
             Self::HiddenFile => "hidden_file",
             Self::Asleep(_) => "asleep",
+            Self::Page(page) => page.label,
         }
     }
 
-    const fn content(self) -> Content {
+    fn content(&self) -> Content<'_> {
         const PLAIN: &str = "text/plain; charset=utf-8";
         const ASLEEP: &[(&str, &str)] = &[("Retry-After", ASLEEP_RETRY_AFTER)];
         match self {
@@ -112,6 +124,12 @@ impl AnswerKind {
                     "\n",
                 ),
             },
+            Self::Page(page) => Content {
+                status: page.status,
+                media_type: "text/html; charset=utf-8",
+                headers: &page.headers,
+                body: &page.html,
+            },
         }
     }
 }
@@ -120,7 +138,7 @@ impl Answer {
     /// The answer as it goes to the caller, of HTTP/1.0 or HTTP/1.1 alike
     /// (T-53): with its length, so that it is whole even where the close is
     /// lost, and never to be stored.
-    pub fn to_bytes(self) -> Vec<u8> {
+    pub fn to_bytes(&self) -> Vec<u8> {
         let content = self.kind.content();
         let length = content.body.len().to_string();
         let common = [

@@ -6,7 +6,7 @@
 //!
 //! A connection meets the modules in this order: [`places`] and [`deadline`]
 //! from accept; [`head`] over what it sends, within [`budget`]; [`caller`] and
-//! [`verdict`]; [`answer`], or [`wake`] and [`allowance`]; [`ready`] and [`pick`]
+//! [`verdict`]; [`answer`] and [`pages`], or [`wake`] and [`allowance`]; [`ready`] and [`pick`]
 //! for where it is passed; [`drain`] for when all this ends early.
 
 #![cfg_attr(
@@ -23,6 +23,7 @@ pub mod drain;
 pub mod head;
 mod line;
 pub mod moment;
+pub mod pages;
 pub mod pick;
 pub mod places;
 pub mod ready;

@@ -105,7 +105,7 @@ impl Standing {
 
 /// What is done with a caller.
 #[must_use]
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Verdict {
     /// Wait for more of it.
     MoreNeeded,

@@ -37,7 +37,7 @@ pub(super) struct Hearing {
 }
 
 /// What a caller gets.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Greeting {
     /// A pod is Ready: straight on (HOLD-07).
     Ready,

@@ -127,7 +127,7 @@ fn every_answer_is_whole(
     #[values(Body::Sent, Body::LeftOut)] body: Body,
 ) {
     let answer = Answer {
-        kind: ALL[kind],
+        kind: ALL[kind].clone(),
         body,
     }
     .to_bytes();
@@ -145,7 +145,7 @@ fn every_answer_is_whole(
     assert_eq!(header("Cache-Control").as_deref(), Some("no-store"));
     assert!(header("Content-Type").is_some());
     let full = Answer {
-        kind: ALL[kind],
+        kind: ALL[kind].clone(),
         body: Body::Sent,
     }
     .to_bytes();
@@ -159,7 +159,7 @@ fn every_answer_is_whole(
 
 #[test]
 fn labels_are_distinct() {
-    let mut labels = ALL.map(AnswerKind::label).to_vec();
+    let mut labels = ALL.each_ref().map(AnswerKind::label).to_vec();
     labels.dedup();
     assert_eq!(
         labels,
