@@ -5,15 +5,17 @@
 //! sockets, no tasks, no clock (a [`Moment`] is passed in), no randomness.
 //!
 //! A connection meets the modules in this order: [`places`] and [`deadline`]
-//! from accept; [`head`] over what it sends, within [`budget`]; [`caller`] and
-//! [`verdict`]; [`answer`] and [`pages`], or [`wake`] and [`allowance`]; [`ready`] and [`pick`]
-//! for where it is passed; [`drain`] for when all this ends early.
+//! from accept; [`head`] over what it sends, within [`budget`]; [`caller`],
+//! [`token`] and [`verdict`]; [`answer`] and [`pages`], or [`wake`] and
+//! [`allowance`]; [`ready`] and [`pick`] for where it is passed; [`drain`] for
+//! when all this ends early.
 
 #![cfg_attr(
     not(test),
     deny(clippy::indexing_slicing, clippy::string_slice, clippy::expect_used)
 )]
 
+mod age;
 pub mod allowance;
 pub mod answer;
 pub mod budget;
@@ -27,6 +29,7 @@ pub mod pages;
 pub mod pick;
 pub mod places;
 pub mod ready;
+pub mod token;
 pub mod verdict;
 pub mod wake;
 
