@@ -2,19 +2,25 @@
 //! something else.
 //!
 //! Owns when enough has been seen and what it says. The bytes stay where they
-//! are: nothing is copied or allocated, and nothing after the head is looked at.
-//! Never judges who the caller is.
+//! are: nothing is copied or allocated, and nothing after the head is looked at
+//! but a small form. Never judges who the caller is.
 
+mod http1;
 mod scan;
 #[cfg(test)]
 mod tests;
 
 use scan::{Scan, Step};
 
-use crate::caller::{self, BodyForm};
+use crate::form::{Form, Posting};
+pub use http1::{Fetch, Host, Http1, Mode, Site};
 
 /// How much of a head is read; where it is longer, this much decides (PAGE-20, PAGE-21).
 pub const HEAD_LIMIT: usize = 16 * 1024;
+
+/// How far the end of a longer head is looked for, where a small form may be
+/// behind it (T-42).
+const FORM_HEAD_LIMIT: usize = 1024 * 1024;
 
 /// How many header lines are looked at. Far more than any server takes; in a
 /// head with more, the first ones decide.
@@ -39,21 +45,6 @@ pub enum Head<'a> {
     Other,
 }
 
-/// What a request's head says, as far as it matters. Borrows the held bytes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Http1<'a> {
-    /// The method, in the case the caller wrote it.
-    pub method: &'a str,
-    /// The request target, in whichever form.
-    pub target: &'a str,
-    /// The first `User-Agent` (T-41).
-    pub user_agent: Option<&'a [u8]>,
-    /// What form of body its `Accept` asks for.
-    pub wants: BodyForm,
-    /// How much of the head this is.
-    pub extent: Extent,
-}
-
 /// How much of a head was there to read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Extent {
@@ -66,11 +57,34 @@ pub enum Extent {
 
 /// Reads a head as it arrives, in however many pieces.
 ///
-/// Each call looks only at bytes that earlier calls haven't seen, and the head
-/// is parsed twice at most. The result is that of the shortest beginning that
-/// decides, so it is the same however the bytes were split.
+/// Each call looks for the head's end only in bytes that earlier calls haven't
+/// seen. The result is that of the shortest beginning that decides, so it is the
+/// same however the bytes were split.
 #[derive(Debug, Default)]
-pub struct HeadScan(Scan);
+pub struct HeadScan {
+    /// Within the limit.
+    near: Scan,
+    /// Beyond it, once that is reached.
+    far: Option<Scan>,
+}
+
+impl Head<'_> {
+    /// Whether more bytes may make it another one.
+    pub const fn is_open(&self) -> bool {
+        match self {
+            Self::MoreNeeded => true,
+            Self::Http1(request) => matches!(request.form, Form::Unfinished),
+            Self::HttpBegun | Self::Http2Preface | Self::Tls | Self::Other => false,
+        }
+    }
+
+    fn with(self, form: Form) -> Self {
+        match self {
+            Self::Http1(request) => Self::Http1(Http1 { form, ..request }),
+            other => other,
+        }
+    }
+}
 
 impl HeadScan {
     /// A scan that has seen nothing.
@@ -82,45 +96,77 @@ impl HeadScan {
     ///
     /// Bytes that can't begin an HTTP request are judged at once (T-43).
     pub fn look<'a>(&mut self, bytes: &'a [u8]) -> Head<'a> {
-        let bytes = within_limit(bytes);
-        match self.0.step(bytes) {
-            Step::More if bytes.len() < HEAD_LIMIT => Head::MoreNeeded,
-            Step::More => self.beginning(bytes),
+        let near = within(HEAD_LIMIT, bytes);
+        match self.near.step(near) {
+            Step::More if near.len() < HEAD_LIMIT => Head::MoreNeeded,
+            Step::More => {
+                let (head, posting) = self.beginning(near);
+                head.with(self.far_form(posting, bytes))
+            }
             Step::Preface => Head::Http2Preface,
             Step::Tls => Head::Tls,
             Step::Refused => Head::Other,
-            Step::Whole(len) => read(bytes.get(..len).unwrap_or(bytes), Extent::Whole(len)),
+            Step::Whole(len) => {
+                let (head, body) = bytes.split_at_checked(len).unwrap_or((near, &[]));
+                let (head, posting) = read(head, Extent::Whole(len));
+                head.with(posting.read(body))
+            }
         }
     }
 
     /// What `bytes` are, if no more will come: the caller fell silent in the
     /// middle (T-43), or nothing more may be read of it (T-44).
     ///
-    /// Never [`Head::MoreNeeded`].
+    /// Never [open](Head::is_open).
     pub fn settle<'a>(&mut self, bytes: &'a [u8]) -> Head<'a> {
         match self.look(bytes) {
-            Head::MoreNeeded => self.beginning(within_limit(bytes)),
-            decided => decided,
+            Head::MoreNeeded => {
+                let (head, posting) = self.beginning(within(HEAD_LIMIT, bytes));
+                match posting {
+                    Posting::None => head,
+                    Posting::Form(..) => head.with(Form::Stalled),
+                }
+            }
+            head if head.is_open() => head.with(Form::Stalled),
+            head => head,
         }
     }
 
-    fn beginning<'a>(&self, bytes: &'a [u8]) -> Head<'a> {
-        if self.0.is_past_request_line() {
+    fn beginning<'a>(&self, bytes: &'a [u8]) -> (Head<'a>, Posting) {
+        if self.near.is_past_request_line() {
             read(bytes, Extent::Beginning)
-        } else if self.0.reads_as_http() {
-            Head::HttpBegun
+        } else if self.near.reads_as_http() {
+            (Head::HttpBegun, Posting::None)
         } else {
-            Head::Other
+            (Head::Other, Posting::None)
+        }
+    }
+
+    /// The form behind a head over the limit: its first part says whether one is
+    /// looked for, all of it where it ends (T-42).
+    fn far_form(&mut self, posting: Posting, bytes: &[u8]) -> Form {
+        if posting == Posting::None {
+            return Form::None;
+        }
+        let far = self.far.get_or_insert_with(|| self.near.clone());
+        let within = within(FORM_HEAD_LIMIT, bytes);
+        match far.step(within) {
+            Step::More if within.len() < FORM_HEAD_LIMIT => Form::Unfinished,
+            Step::Whole(len) => match bytes.split_at_checked(len) {
+                Some((head, body)) => read(head, Extent::Beginning).1.read(body),
+                None => Form::None,
+            },
+            Step::More | Step::Preface | Step::Tls | Step::Refused => Form::None,
         }
     }
 }
 
-fn within_limit(bytes: &[u8]) -> &[u8] {
-    bytes.get(..HEAD_LIMIT).unwrap_or(bytes)
+fn within(limit: usize, bytes: &[u8]) -> &[u8] {
+    bytes.get(..limit).unwrap_or(bytes)
 }
 
 /// Parses a head whose request line is complete.
-fn read(bytes: &[u8], extent: Extent) -> Head<'_> {
+fn read(bytes: &[u8], extent: Extent) -> (Head<'_>, Posting) {
     let mut room = [httparse::EMPTY_HEADER; MAX_HEADERS];
     let mut request = httparse::Request::new(&mut room);
     // Whether the last header line was complete doesn't matter: those before it
@@ -128,22 +174,10 @@ fn read(bytes: &[u8], extent: Extent) -> Head<'_> {
     let _complete = scan::parser().parse_request(&mut request, bytes);
     let (Some(method), Some(target), Some(_)) = (request.method, request.path, request.version)
     else {
-        return Head::Other;
+        return (Head::Other, Posting::None);
     };
-    let named = |name: &'static str| {
-        request
-            .headers
-            .iter()
-            .filter(move |header| header.name.eq_ignore_ascii_case(name))
-            .map(|header| header.value)
-    };
-    Head::Http1(Http1 {
-        method,
-        target,
-        user_agent: named("user-agent").next(),
-        wants: caller::body_form(named("accept")),
-        extent,
-    })
+    let head = http1::read(method, target, request.headers, extent);
+    (Head::Http1(head), Posting::of(method, request.headers))
 }
 
 /// For fuzzing: splits `bytes` at every place that its own first byte names,
@@ -157,7 +191,7 @@ pub fn fuzz_head(bytes: &[u8]) {
     while end < bytes.len() {
         end = (end + piece).min(bytes.len());
         let found = scan.look(bytes.get(..end).unwrap_or(bytes));
-        if found != Head::MoreNeeded {
+        if !found.is_open() {
             assert_eq!(found, whole, "split into pieces of {piece}");
             return;
         }

@@ -1,4 +1,4 @@
-//! What form of body a client asks for, by `Accept` (RFC 9110, section 12.5.1).
+//! What a client asks for, by `Accept` (RFC 9110, section 12.5.1).
 
 /// The form of an answer's body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -9,26 +9,43 @@ pub enum BodyForm {
     Json,
 }
 
-/// What a request with these `Accept` headers asks for. A wildcard asks for
-/// nothing in particular, and `;q=0` asks for anything else.
+/// What form of body a request with these `Accept` headers asks for. A wildcard
+/// asks for nothing in particular, and `;q=0` asks for anything else.
 pub fn body_form<'a>(accept: impl IntoIterator<Item = &'a [u8]>) -> BodyForm {
-    let asks = accept
-        .into_iter()
-        .flat_map(|value| value.split(|byte| *byte == b','))
-        .any(names_json);
-    if asks {
+    if asks_for(accept, is_json) {
         BodyForm::Json
     } else {
         BodyForm::Plain
     }
 }
 
-fn names_json(range: &[u8]) -> bool {
-    let mut parts = range.split(|byte| *byte == b';').map(<[u8]>::trim_ascii);
-    let kind = parts.next().unwrap_or_default().to_ascii_lowercase();
-    let is_json = kind == b"application/json"
-        || (kind.starts_with(b"application/") && kind.ends_with(b"+json"));
-    is_json && !parts.any(is_zero_weight)
+/// Whether a request with these `Accept` headers asks for HTML by name, by the
+/// same rules (T-32).
+pub fn asks_for_html<'a>(accept: impl IntoIterator<Item = &'a [u8]>) -> bool {
+    asks_for(accept, |kind| kind.eq_ignore_ascii_case(b"text/html"))
+}
+
+fn asks_for<'a>(
+    accept: impl IntoIterator<Item = &'a [u8]>,
+    wanted: impl Fn(&[u8]) -> bool,
+) -> bool {
+    accept
+        .into_iter()
+        .flat_map(|value| value.split(|byte| *byte == b','))
+        .any(|range| {
+            let mut parts = range.split(|byte| *byte == b';').map(<[u8]>::trim_ascii);
+            parts.next().is_some_and(&wanted) && !parts.any(is_zero_weight)
+        })
+}
+
+fn is_json(kind: &[u8]) -> bool {
+    const APPLICATION: &[u8] = b"application/";
+    let Some((kind, subtype)) = kind.split_at_checked(APPLICATION.len()) else {
+        return false;
+    };
+    let suffix = subtype.rsplit(|byte| *byte == b'+').next();
+    let is_json = suffix.is_some_and(|suffix| suffix.eq_ignore_ascii_case(b"json"));
+    is_json && kind.eq_ignore_ascii_case(APPLICATION)
 }
 
 /// `q=0`, `q=0.0`, `Q=0.000`.

@@ -2,6 +2,7 @@ use proptest::prelude::*;
 use rstest::rstest;
 
 use super::*;
+use crate::head::{Head, HeadScan};
 
 fn agents(added: &[&str]) -> Agents {
     Agents::with_added(added.iter().copied()).expect("no empty prefix")
@@ -338,6 +339,88 @@ fn tells_people_and_clients(#[case] agent: &str) {
 fn tells_what_form_of_body_is_asked_for(#[case] accept: &[&str], #[case] expected: BodyForm) {
     let accept = accept.iter().map(|value| value.as_bytes());
     assert_eq!(body_form(accept), expected);
+}
+
+/// T-32: HTML by name, and only that.
+#[rstest]
+#[case(&["text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8"], true)]
+#[case(&["application/json", "Text/HTML ; level=1"], true)]
+#[case(&["text/html;q=0.1"], true)]
+#[case(&["text/html;q=0"], false)]
+#[case(&["text/html;q=0.0, */*"], false)]
+#[case(&["*/*"], false)]
+#[case(&["text/*"], false)]
+#[case(&["text/htmlx"], false)]
+#[case(&["application/json"], false)]
+#[case(&[], false)]
+fn tells_whether_html_is_asked_for(#[case] accept: &[&str], #[case] expected: bool) {
+    let accept = accept.iter().map(|value| value.as_bytes());
+    assert_eq!(asks_for_html(accept), expected);
+}
+
+/// What a request with this line and these headers opens.
+fn opens(line: &str, headers: &str) -> bool {
+    let text = format!("{line} HTTP/1.1\r\n{headers}\r\n");
+    match HeadScan::new().look(text.as_bytes()) {
+        Head::Http1(request) => opens_page(&request),
+        other => panic!("not a request: {other:?}"),
+    }
+}
+
+/// PAGE-11, PAGE-12, PAGE-13, PAGE-14, PAGE-15, PAGE-16, PAGE-17, T-32, T-106:
+/// what opens a page, by its method and what it says it's for.
+#[rstest]
+#[case::navigates("GET /", "Sec-Fetch-Mode: navigate\r\n", true)]
+#[case::head("HEAD /", "Sec-Fetch-Mode: navigate\r\n", true)]
+#[case::older_browser("GET /", "Accept: text/html,*/*;q=0.8\r\n", true)]
+#[case::older_head("HEAD /", "Accept: text/html\r\n", true)]
+#[case::navigates_to_anything("GET /", "Sec-Fetch-Mode: navigate\r\nAccept: */*\r\n", true)]
+#[case::prefetch("GET /", "Sec-Purpose: prefetch\r\nSec-Fetch-Mode: navigate\r\n", true)]
+#[case::in_a_frame(
+    "GET /",
+    "Sec-Fetch-Dest: iframe\r\nSec-Fetch-Mode: navigate\r\n",
+    true
+)]
+#[case::upgrade_to_h2c("GET /", "Accept: text/html\r\nUpgrade: h2c\r\n", true)]
+#[case::script("GET /", "Sec-Fetch-Mode: cors\r\nAccept: text/html\r\n", false)]
+#[case::same_origin("GET /", "Sec-Fetch-Mode: same-origin\r\nAccept: text/html\r\n", false)]
+#[case::no_cors("GET /", "Sec-Fetch-Mode: no-cors\r\n", false)]
+#[case::websocket("GET /", "Sec-Fetch-Mode: websocket\r\nUpgrade: websocket\r\n", false)]
+#[case::older_websocket("GET /", "Accept: text/html\r\nUpgrade: websocket\r\n", false)]
+#[case::api_client("GET /", "Accept: application/json\r\n", false)]
+#[case::anything("GET /", "Accept: */*\r\n", false)]
+#[case::nothing_said("GET /", "", false)]
+#[case::form("POST /", "Sec-Fetch-Mode: navigate\r\nAccept: text/html\r\n", false)]
+#[case::other_method("OPTIONS /", "Sec-Fetch-Mode: navigate\r\n", false)]
+fn tells_what_opens_a_page(#[case] line: &str, #[case] headers: &str, #[case] expected: bool) {
+    assert_eq!(opens(line, headers), expected);
+}
+
+/// ASK-49, ASK-50: a person's browser starts with `Mozilla/` and names no robot.
+#[rstest]
+#[case(
+    Some("Mozilla/5.0 (X11; Linux x86_64; rv:145.0) Gecko/20100101 Firefox/145.0"),
+    true
+)]
+#[case(Some("Mozilla/5.0"), true)]
+#[case(Some("Opera/9.80 (X11; Linux) Presto/2.12"), false)]
+#[case(Some("mozilla/5.0 (X11)"), false)]
+#[case(Some(" Mozilla/5.0 (X11)"), false)]
+#[case(Some("curl/8.5.0"), false)]
+#[case(
+    Some("Mozilla/5.0 (compatible; bingbot/2.0; +http://www.bing.com/bingbot.htm)"),
+    false
+)]
+#[case(
+    Some(
+        "Mozilla/5.0 (X11; Linux x86_64) AppleWebKit/537.36 (KHTML, like Gecko) HeadlessChrome/142.0.0.0 Safari/537.36"
+    ),
+    false
+)]
+#[case(Some(""), false)]
+#[case(None, false)]
+fn tells_a_persons_browser(#[case] agent: Option<&str>, #[case] expected: bool) {
+    assert_eq!(is_browser(agent.map(str::as_bytes)), expected);
 }
 
 proptest! {

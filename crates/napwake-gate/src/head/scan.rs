@@ -70,7 +70,7 @@ enum Shape {
 }
 
 /// A scan of one connection's first bytes.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Scan {
     at: At,
     seen: usize,

@@ -2,6 +2,7 @@ use proptest::prelude::*;
 use rstest::rstest;
 
 use super::*;
+use crate::caller::BodyForm;
 
 const PREFACE: &str = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 
@@ -24,7 +25,7 @@ fn request<'a>(head: &Head<'a>) -> Http1<'a> {
 /// The length of the shortest beginning that decides, fed one byte at a time.
 fn decided_after(bytes: &[u8]) -> Option<usize> {
     let mut scan = HeadScan::new();
-    (1..=bytes.len()).find(|end| scan.look(&bytes[..*end]) != Head::MoreNeeded)
+    (1..=bytes.len()).find(|end| !scan.look(&bytes[..*end]).is_open())
 }
 
 #[test]
@@ -38,9 +39,77 @@ fn reads_what_matters_of_a_request() {
             target: "/a?b=c",
             user_agent: Some(b"curl/8"),
             wants: BodyForm::Json,
+            asks_for_html: false,
+            asks_for_websocket: false,
+            host: Host::One(b"x"),
+            origin: None,
+            fetch: Fetch::default(),
+            form: Form::None,
             extent: Extent::Whole(bytes.len() - 4),
         }
     );
+}
+
+#[test]
+fn reads_what_a_browser_says() {
+    let bytes = b"POST / HTTP/1.1\r\nhost: x:80\r\nORIGIN: http://x\r\nAccept: text/html\r\n\
+        Sec-Fetch-Site: same-origin\r\nSec-Fetch-Mode: navigate\r\nSec-Fetch-User: ?1\r\n\
+        Sec-Fetch-Dest: document\r\nContent-Length: 0\r\n\r\n";
+    let found = request(&look(bytes));
+    assert_eq!(found.host, Host::One(b"x:80"));
+    assert_eq!(found.origin, Some(&b"http://x"[..]));
+    assert!(found.asks_for_html);
+    assert_eq!(
+        found.fetch,
+        Fetch {
+            is_sent: true,
+            site: Site::SameOrigin,
+            mode: Mode::Navigate,
+            is_by_a_person: true,
+        }
+    );
+    assert_eq!(found.form, Form::Foreign);
+}
+
+/// T-41: two `Host` headers are nothing to rely on if they differ.
+#[rstest]
+#[case("", Host::None)]
+#[case("Host: a.test\r\n", Host::One(b"a.test"))]
+#[case("Host: a.test\r\nHost: A.test\r\n", Host::One(b"a.test"))]
+#[case("Host: a.test\r\nHost: b.test\r\n", Host::Several(b"a.test"))]
+#[case("Host: a.test\r\nHost: a.test\r\nHost: \r\n", Host::Several(b"a.test"))]
+fn reads_the_host(#[case] headers: &str, #[case] expected: Host<'_>) {
+    let text = format!("GET / HTTP/1.1\r\n{headers}\r\n");
+    assert_eq!(request(&look(text.as_bytes())).host, expected);
+}
+
+#[rstest]
+#[case("Sec-Fetch-Mode: navigate\r\n", true, Mode::Navigate)]
+#[case("sec-fetch-mode: cors\r\n", true, Mode::Other)]
+#[case("Sec-Fetch-Mode: \r\n", true, Mode::Other)]
+#[case(
+    "Sec-Fetch-Mode: navigate\r\nSec-Fetch-Mode: cors\r\n",
+    true,
+    Mode::Navigate
+)]
+#[case("Sec-Fetch-Dest: document\r\n", true, Mode::Unsaid)]
+#[case("Sec-Fetch-Storage-Access: none\r\n", false, Mode::Unsaid)]
+#[case("", false, Mode::Unsaid)]
+fn reads_fetch_metadata(#[case] headers: &str, #[case] is_sent: bool, #[case] mode: Mode) {
+    let text = format!("GET / HTTP/1.1\r\n{headers}\r\n");
+    let fetch = request(&look(text.as_bytes())).fetch;
+    assert_eq!((fetch.is_sent, fetch.mode), (is_sent, mode));
+}
+
+#[rstest]
+#[case("Upgrade: websocket", true)]
+#[case("Upgrade: h2c, WebSocket", true)]
+#[case("Upgrade: h2c", false)]
+#[case("X-Upgrade: websocket", false)]
+fn reads_whether_a_websocket_is_asked_for(#[case] header: &str, #[case] expected: bool) {
+    let text = format!("GET / HTTP/1.1\r\n{header}\r\n\r\n");
+    let found = request(&look(text.as_bytes()));
+    assert_eq!(found.asks_for_websocket, expected);
 }
 
 #[rstest]
@@ -181,6 +250,70 @@ fn the_first_16_kib_decide(
     }
 }
 
+/// A post whose head is this long, with a cookie of all that's missing to it.
+fn long_post(len: usize, first: &str, last: &str, body: &str) -> Vec<u8> {
+    let mut bytes = format!("POST / HTTP/1.1\r\n{first}Cookie: ").into_bytes();
+    let end = format!("\r\n{last}\r\n");
+    bytes.resize(len - end.len(), b'c');
+    bytes.extend(end.bytes());
+    assert_eq!(bytes.len(), len);
+    bytes.extend(body.bytes());
+    bytes
+}
+
+const FORM: &str = "Content-Type: application/x-www-form-urlencoded\r\n";
+
+/// T-42: the first 16 KiB say who it is, and the form behind a longer head is
+/// read all the same.
+#[rstest]
+#[case::just_over(HEAD_LIMIT + 1)]
+#[case::far_over(60_000)]
+#[case::as_far_as_is_looked(FORM_HEAD_LIMIT - 1)]
+fn a_form_behind_a_long_head(#[case] len: usize) {
+    let first = format!("{FORM}Origin: http://x\r\nContent-Length: 3\r\n");
+    let bytes = long_post(len, &first, "Sec-Fetch-Site: same-origin\r\n", "a=b");
+    let found = request(&look(&bytes));
+    assert_eq!(
+        (found.form, found.extent),
+        (Form::Foreign, Extent::Beginning)
+    );
+    // A line of its last few bytes is beyond the first 16 KiB, or not.
+    assert_eq!(found.fetch.is_sent, len == HEAD_LIMIT + 1);
+    assert!(look(&bytes[..HEAD_LIMIT]).is_open());
+    assert!(look(&bytes[..bytes.len() - 1]).is_open());
+    let stalled = request(&settle(&bytes[..=HEAD_LIMIT])).form;
+    assert_eq!(stalled, Form::Stalled);
+}
+
+/// How long a form is may be said behind the cookies.
+#[rstest]
+#[case("Content-Length: 3\r\n", "a=b", Form::Foreign)]
+#[case("Transfer-Encoding: chunked\r\n", "3\r\na=b\r\n0\r\n", Form::Foreign)]
+#[case("Content-Length: 1025\r\n", "a=b", Form::None)]
+#[case("Content-Length: 3\r\n", "a=", Form::Unfinished)]
+fn a_length_behind_the_first_16_kib(#[case] last: &str, #[case] body: &str, #[case] form: Form) {
+    let bytes = long_post(20_000, FORM, last, body);
+    assert_eq!(request(&look(&bytes)).form, form);
+}
+
+#[rstest]
+#[case::too_large("Content-Length: 1025\r\nContent-Type: application/x-www-form-urlencoded\r\n")]
+#[case::an_upload("Content-Length: 3\r\nContent-Type: multipart/form-data\r\n")]
+fn a_long_head_before_no_form_is_judged_at_its_limit(#[case] first: &str) {
+    let bytes = long_post(20_000, first, "", "a=b");
+    assert_eq!(decided_after(&bytes), Some(HEAD_LIMIT));
+}
+
+#[test]
+fn a_head_without_end_is_given_up() {
+    let first = format!("{FORM}Content-Length: 3\r\n");
+    let bytes = long_post(FORM_HEAD_LIMIT + 10, &first, "", "a=b");
+    assert!(look(&bytes[..FORM_HEAD_LIMIT - 1]).is_open());
+    assert_eq!(request(&look(&bytes)).form, Form::None);
+    let nul = [&bytes[..HEAD_LIMIT], b"\0"].concat();
+    assert_eq!(request(&look(&nul)).form, Form::None);
+}
+
 #[test]
 fn a_request_line_over_16_kib_reads_as_http() {
     let mut bytes = b"GET /".to_vec();
@@ -219,6 +352,7 @@ prop_compose! {
         "GET ", "/", "/.env", "key", " HTTP/1.1", " HTTP/1.0", " HTTP/1", "\r\n", "\n", "\r", "\0",
         "Host: a", "User-Agent: curl/8", "Accept: application/json", " ", ":", "PRI * HTTP/2.0",
         "SM", "\u{16}\u{3}\u{1}", "é", PREFACE, "GET / HTTP/1.1\r\n", "POST /x HTTP/1.0\r\nA: b\r\n",
+        FORM, "Content-Length: 3\r\n", "Transfer-Encoding: chunked\r\n", "a=b", "3\r\na=b\r\n0\r\n",
     ]), 0..12)) -> Vec<u8> {
         parts.concat().into_bytes()
     }
@@ -238,7 +372,7 @@ proptest! {
         let mut scan = HeadScan::new();
         for end in ends {
             let found = scan.look(&bytes[..end]);
-            if found != Head::MoreNeeded {
+            if !found.is_open() {
                 prop_assert_eq!(found, whole);
             }
         }
@@ -251,7 +385,7 @@ proptest! {
     fn more_bytes_change_nothing(head in plausible(), more in plausible()) {
         let decided = look(&head);
         let both = [head.clone(), more].concat();
-        if decided != Head::MoreNeeded {
+        if !decided.is_open() {
             prop_assert_eq!(look(&both), decided);
         }
     }
