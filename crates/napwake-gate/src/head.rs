@@ -61,12 +61,7 @@ pub enum Extent {
 /// seen. The result is that of the shortest beginning that decides, so it is the
 /// same however the bytes were split.
 #[derive(Debug, Default)]
-pub struct HeadScan {
-    /// Within the limit.
-    near: Scan,
-    /// Beyond it, once that is reached.
-    far: Option<Scan>,
-}
+pub struct HeadScan(Scan);
 
 impl Head<'_> {
     /// Whether more bytes may make it another one.
@@ -97,12 +92,10 @@ impl HeadScan {
     /// Bytes that can't begin an HTTP request are judged at once (T-43).
     pub fn look<'a>(&mut self, bytes: &'a [u8]) -> Head<'a> {
         let near = within(HEAD_LIMIT, bytes);
-        match self.near.step(near) {
+        match self.0.step(near) {
+            _ if self.0.seen() > HEAD_LIMIT => self.look_far(near, bytes),
             Step::More if near.len() < HEAD_LIMIT => Head::MoreNeeded,
-            Step::More => {
-                let (head, posting) = self.beginning(near);
-                head.with(self.far_form(posting, bytes))
-            }
+            Step::More => self.look_far(near, bytes),
             Step::Preface => Head::Http2Preface,
             Step::Tls => Head::Tls,
             Step::Refused => Head::Other,
@@ -133,24 +126,32 @@ impl HeadScan {
     }
 
     fn beginning<'a>(&self, bytes: &'a [u8]) -> (Head<'a>, Posting) {
-        if self.near.is_past_request_line() {
+        if self.0.is_past_request_line() {
             read(bytes, Extent::Beginning)
-        } else if self.near.reads_as_http() {
+        } else if self.0.reads_as_http() {
             (Head::HttpBegun, Posting::None)
         } else {
             (Head::Other, Posting::None)
         }
     }
 
-    /// The form behind a head over the limit: its first part says whether one is
-    /// looked for, all of it where it ends (T-42).
-    fn far_form(&mut self, posting: Posting, bytes: &[u8]) -> Form {
-        if posting == Posting::None {
-            return Form::None;
+    /// A head over the limit: what is `near` decides, and if it announces a form,
+    /// that is read behind the whole of the head (T-42).
+    fn look_far<'a>(&mut self, near: &'a [u8], bytes: &'a [u8]) -> Head<'a> {
+        // Beyond the limit there are header lines alone, or nothing is scanned.
+        let (head, posting) = if self.0.seen() > HEAD_LIMIT {
+            read(near, Extent::Beginning)
+        } else {
+            self.beginning(near)
+        };
+        match posting {
+            Posting::None => head,
+            Posting::Form(..) => head.with(self.far_form(within(FORM_HEAD_LIMIT, bytes), bytes)),
         }
-        let far = self.far.get_or_insert_with(|| self.near.clone());
-        let within = within(FORM_HEAD_LIMIT, bytes);
-        match far.step(within) {
+    }
+
+    fn far_form(&mut self, within: &[u8], bytes: &[u8]) -> Form {
+        match self.0.step(within) {
             Step::More if within.len() < FORM_HEAD_LIMIT => Form::Unfinished,
             Step::Whole(len) => match bytes.split_at_checked(len) {
                 Some((head, body)) => read(head, Extent::Beginning).1.read(body),

@@ -70,7 +70,7 @@ enum Shape {
 }
 
 /// A scan of one connection's first bytes.
-#[derive(Clone, Debug, Default)]
+#[derive(Debug, Default)]
 pub(super) struct Scan {
     at: At,
     seen: usize,
@@ -92,6 +92,11 @@ impl Scan {
             At::Ended => Step::Whole(self.seen),
             _ => Step::More,
         }
+    }
+
+    /// How many bytes were looked at.
+    pub(super) const fn seen(&self) -> usize {
+        self.seen
     }
 
     /// Whether a whole request line of HTTP/1 was seen.

@@ -1,0 +1,148 @@
+//! What a caller meets, apart from what it sent.
+//!
+//! Owns what the workloads behind a route mean for pages and clicks.
+
+use std::time::Duration;
+
+use jiff::Timestamp;
+use napwake_api::workload::WakeMode;
+
+use super::{Sleeper, Standing};
+use crate::{
+    Moment,
+    age::is_within,
+    answer::Answer,
+    caller::Agents,
+    click::{self, Asked, Press, Pressed},
+    pages::{Address, AsleepPage, Said},
+    token::{Refused, Signer, Subject, Token},
+};
+
+/// What a caller of one route meets at one time.
+#[derive(Clone, Copy, Debug)]
+pub struct Door<'a> {
+    /// Where the route stands.
+    pub standing: Standing,
+    /// Every workload behind it.
+    pub sleepers: &'a [Sleeper<'a>],
+    /// The checkers that are known.
+    pub agents: &'a Agents,
+    /// The keys that the button's tokens are signed with.
+    pub signer: Signer<'a>,
+    /// The time of day.
+    pub now: Timestamp,
+    /// When the caller came.
+    pub came: Moment,
+}
+
+/// The asleep page for one caller.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Asleep<'a> {
+    /// What the person opened.
+    pub address: Address<'a>,
+    /// What it says.
+    pub said: Said,
+    /// What its button posts. Without a key there's none, and no button (T-25).
+    pub token: Option<Token>,
+}
+
+impl Asleep<'_> {
+    /// The page, as an answer to a GET or a POST.
+    pub fn answer(&self) -> Answer {
+        let page = AsleepPage {
+            address: self.address,
+            token: self.token.as_ref().map(Token::as_str),
+            said: self.said,
+        };
+        page.answer()
+    }
+}
+
+/// What a click comes to.
+pub(super) enum Clicked {
+    /// It wakes.
+    Good,
+    /// It wakes nothing, and the page says why.
+    Bad(Said),
+    /// The key is to be read then, before this is decided (T-23).
+    ReadKey(Moment),
+}
+
+impl<'a> Door<'a> {
+    /// Whether a browser that opens a page gets one. Where a workload that
+    /// requests wake turned that off, it's held like any other caller (PAGE-34);
+    /// one that asks doesn't mind the setting (PAGE-36).
+    pub(super) fn gives_pages(&self) -> bool {
+        let mut sleepers = self.sleepers.iter();
+        sleepers.all(|one| one.mode == WakeMode::Ask || one.page.0)
+    }
+
+    /// How long the first to wake has been Resuming (PAGE-08, PAGE-09).
+    pub(super) fn starting_for(&self) -> Option<Duration> {
+        let since = self.sleepers.iter().filter_map(|one| one.resuming_since);
+        let since = since.min()?;
+        // Somebody's clock may be ahead of ours.
+        Some(Duration::try_from(self.now.duration_since(since)).unwrap_or_default())
+    }
+
+    /// Whether a workload that asks was asked for in this pause, so that whoever
+    /// opens a page sees it waking: for as long as a caller would be held (T-06).
+    pub(super) fn is_asked_for(&self) -> bool {
+        self.sleepers.iter().any(|one| {
+            one.last_wake.is_some_and(|stamp| {
+                stamp.is_newer_than(one.pause_started)
+                    && is_within(one.max_wait, stamp.at(), self.now)
+            })
+        })
+    }
+
+    /// The asleep page with a fresh button (ASK-13).
+    pub(super) fn asleep<'r>(&self, address: Address<'r>, said: Said) -> Asleep<'r> {
+        Asleep {
+            address,
+            said,
+            token: self.signer.sign(&self.subjects(), self.now),
+        }
+    }
+
+    /// What a click from the page comes to: first its token, then the minute
+    /// (T-19).
+    pub(super) fn click(&self, token: Option<Token>) -> Clicked {
+        let checked = token.map(|token| self.signer.check(&token, &self.subjects(), self.now));
+        match checked {
+            Some(Ok(())) => self.press(),
+            Some(Err(Refused::UnknownKey)) => match self.signer.read_again_at(self.came) {
+                Some(at) => Clicked::ReadKey(at),
+                None => Clicked::Bad(Said::RanOut),
+            },
+            Some(Err(Refused::RanOut | Refused::NotForThis)) | None => Clicked::Bad(Said::RanOut),
+        }
+    }
+
+    fn press(&self) -> Clicked {
+        let presses = self.sleepers.iter().map(|one| self.press_one(one));
+        match click::pressed(presses) {
+            Pressed::Waking => Clicked::Good,
+            Pressed::TooSoon => Clicked::Bad(Said::TooSoon),
+            Pressed::OtherPause => Clicked::Bad(Said::RanOut),
+        }
+    }
+
+    fn press_one(&self, sleeper: &Sleeper<'_>) -> Press {
+        let asked = Asked {
+            phase: sleeper.phase,
+            pause_started: sleeper.pause_started,
+            last_wake: sleeper.last_wake,
+        };
+        click::press(asked, sleeper.pause_started, self.now)
+    }
+
+    /// What the page's button would wake: every workload behind the route (T-75).
+    fn subjects(&self) -> Vec<Subject<'a>> {
+        let subject = |sleeper: &Sleeper<'a>| Subject {
+            workload: sleeper.workload,
+            pause: sleeper.pause_started,
+        };
+        self.sleepers.iter().map(subject).collect()
+    }
+}
