@@ -15,6 +15,7 @@ pub mod names;
 pub mod settings;
 pub mod span;
 pub mod stamp;
+pub mod turned_away;
 pub mod workload;
 
 pub use span::Span;

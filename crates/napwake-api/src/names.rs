@@ -48,6 +48,9 @@ pub mod signal {
     pub const LAST_REQUEST: &str = "napwake.dev/last-request";
     /// The doorman's alone: the caller's address (HOLD-32).
     pub const LAST_REQUEST_FROM: &str = "napwake.dev/last-request-from";
+    /// The doorman's, though others aren't stopped: how many requests a pause has
+    /// turned away (AWAY-16).
+    pub const TURNED_AWAY: &str = "napwake.dev/turned-away";
     /// On a paused workload: how many replicas it had, never 0.
     pub const PAUSED_REPLICAS: &str = "napwake.dev/paused-replicas";
 }
@@ -83,6 +86,9 @@ pub const OPERATOR_FIELD_MANAGER: &str = "napwake-operator";
 
 /// The field manager of the doorman's patches.
 pub const DOORMAN_FIELD_MANAGER: &str = "napwake-doorman";
+
+/// The field of the wake key's Secret that holds the key.
+pub const WAKE_KEY_FIELD: &str = "key";
 
 /// The Lease by which operators elect their leader, in Napwake's namespace.
 pub const LEADER_LEASE: &str = "napwake-operator";

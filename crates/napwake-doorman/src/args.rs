@@ -41,7 +41,7 @@ pub struct DoormanArgs {
 
     /// Name of the Secret, in this namespace, that the key of the Wake it button
     /// is kept in
-    #[arg(long, value_name = "NAME", default_value = "napwake-wake-key")]
+    #[arg(long, value_name = "NAME", default_value = "napwake-doorman-wake-key")]
     pub wake_key_secret: String,
 
     #[command(flatten)]

@@ -32,12 +32,13 @@ fn the_definitions_are_sound() {
 fn what_the_chart_gives() {
     let args = parse(&[
         "--pod-ips=10.1.0.7,fd00::7",
-        "--wake-key-secret=napwake-wake-key",
+        "--wake-key-secret=team-a-doorman-wake-key",
         "--health-check-user-agent=MyCorpMonitor/",
         "--health-check-user-agent=status-checker",
     ])
     .unwrap();
     assert_eq!(args.pod_ips.len(), 2);
+    assert_eq!(args.wake_key_secret, "team-a-doorman-wake-key");
     let agents = args.agents().unwrap();
     for agent in ["MyCorpMonitor/3", "status-checker", "kube-probe/1.30"] {
         assert!(
@@ -45,6 +46,13 @@ fn what_the_chart_gives() {
             "{agent}"
         );
     }
+}
+
+/// TOKEN-18: as the chart names it for a release named napwake.
+#[test]
+fn the_wake_key_has_a_name_without_being_told() {
+    let args = parse(&[]).unwrap();
+    assert_eq!(args.wake_key_secret, "napwake-doorman-wake-key");
 }
 
 /// T-38: an empty prefix is refused at the start, with the exit code of a usage

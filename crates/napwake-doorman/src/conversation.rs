@@ -36,10 +36,12 @@ use self::budget::Caller;
 use self::greet::{Greeting, Hearing};
 use self::hold::{HoldEnd, Progress, Through};
 use self::patience::{Impatience, Watcher};
+use crate::key::WakeKey;
 use crate::metrics::{Metrics, WaitResult};
 use crate::report::Reporter;
 use crate::routes::RouteHandle;
 use crate::steady::Steady;
+use crate::tally::Tallies;
 use crate::wake::{Asker, How, Stamper, Wakes};
 
 /// What every conversation lives with.
@@ -63,6 +65,10 @@ pub struct Doorman<C, S> {
     pub reporter: Reporter,
     /// Counts.
     pub metrics: Metrics,
+    /// Signs and checks what the button posts.
+    pub key: WakeKey,
+    /// Counts what each pause turns away.
+    pub tallies: Tallies,
     /// The clock of everything here.
     pub steady: Steady,
     /// Cancelled when whatever is still open must end (DRAIN-13).
@@ -203,6 +209,7 @@ impl<C: Connect<Stream = TcpStream> + 'static, S: Stamper> Conversation<C, S> {
         if tally == Tally::TurnedAway {
             let route = self.route.now();
             self.doorman.metrics.ended(&route, WaitResult::TurnedAway);
+            self.doorman.tallies.turned_away(&route);
         }
     }
 

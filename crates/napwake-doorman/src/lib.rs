@@ -2,7 +2,7 @@
 //! and passes each caller to the first Ready pod.
 //!
 //! Owns the way of a connection through the product, and what it leads to in the
-//! cluster: two annotations on a ManagedWorkload, and events. Writes no slice, no
+//! cluster: three annotations on a ManagedWorkload, its own wake key, and events. Writes no slice, no
 //! Service and no workload. What to do with a caller is decided in
 //! `napwake_gate`; sockets are `napwake_net`'s.
 //!
@@ -13,11 +13,14 @@
 //! | [`listeners`] | open ports follow the table |
 //! | [`conversation`] | one connection, from accept to end |
 //! | [`wake`] | stamping: many ask, one is written |
+//! | [`key`] | the wake key's Secret |
+//! | [`tally`] | what was turned away: counting, and telling |
 //! | [`pods`] | the Pods behind a route, while somebody waits for them |
 //! | [`report`], [`metrics`] | events, metrics |
 
 pub mod args;
 pub mod conversation;
+pub mod key;
 pub mod listeners;
 pub mod metrics;
 pub mod pods;
@@ -26,6 +29,7 @@ pub mod routes;
 pub mod run;
 pub mod steady;
 pub mod stopping;
+pub mod tally;
 #[cfg(test)]
 mod tests;
 pub mod wake;

@@ -24,6 +24,7 @@ use tokio_util::task::TaskTracker;
 
 use crate::args::DoormanArgs;
 use crate::conversation::{Doorman, Sockets};
+use crate::key::WakeKey;
 use crate::listeners::Listeners;
 use crate::metrics::{Gauges, Metrics};
 use crate::pods::{Judge, Keepers};
@@ -31,6 +32,7 @@ use crate::report::Reporter;
 use crate::routes::{Board, Feed, TableChanges};
 use crate::steady::Steady;
 use crate::stopping::{NOTICE, Stopping};
+use crate::tally::{self, Tallies};
 use crate::wake::{ApiStamper, Wakes, WakesParts, keep_warm};
 
 /// What the doorman says its events come from.
@@ -54,13 +56,21 @@ pub async fn run(args: DoormanArgs, context: Context) -> Result<(), Fault> {
         clock, readiness, ..
     } = &context;
 
+    let steady = Steady::start();
     let parts = Parts {
         client: client.clone(),
         clock: clock.clone(),
+        steady,
         background: TaskTracker::new(),
         metrics: Metrics::register(&mut registry),
         agents,
+        key: wake_key(&args, &client, steady),
+        tallies: Tallies::new(client.clone(), getrandom::u32()?),
     };
+    let read_once = readiness.handle("wake key");
+    tasks.endless("wake key", parts.key.clone().follow(read_once));
+    let telling = parts.tallies.clone().follow(stopping.cut.clone());
+    tasks.draining("turned away", telling);
     let rule = address_rule(&args);
     let board = Board::new(parts.keepers(&args), rule.clone());
     let metrics = parts.metrics.clone();
@@ -85,17 +95,20 @@ pub async fn run(args: DoormanArgs, context: Context) -> Result<(), Fault> {
     let ending = stopping.carry_out(context.token.clone(), connections);
     tasks.draining("connections", ending);
     serve(admin, &context, &client, registry, &mut tasks);
-    Ok(tasks.run(POD_ENDS + 2 * NOTICE).await?)
+    Ok(tasks.run(POD_ENDS + tally::LAST + 2 * NOTICE).await?)
 }
 
 /// What the doorman is made of.
 struct Parts {
     client: Client,
     clock: Clock,
+    steady: Steady,
     /// For wakes, events and the Pods that are looked at.
     background: TaskTracker,
     metrics: Metrics,
     agents: Agents,
+    key: WakeKey,
+    tallies: Tallies,
 }
 
 impl Parts {
@@ -110,7 +123,6 @@ impl Parts {
         rule: AddressRule,
         stopping: &Stopping,
     ) -> Arc<Production> {
-        let steady = Steady::start();
         let events = Events::new(
             &self.client,
             self.clock.clone(),
@@ -122,7 +134,7 @@ impl Parts {
             stamper: ApiStamper::new(self.client),
             allowance: Allowance::new(Rates::default()),
             clock: self.clock,
-            steady,
+            steady: self.steady,
             reporter: reporter.clone(),
             tasks: self.background,
         });
@@ -137,11 +149,18 @@ impl Parts {
             wakes,
             reporter,
             metrics: self.metrics,
-            steady,
+            key: self.key,
+            tallies: self.tallies,
+            steady: self.steady,
             cut: stopping.cut.clone(),
             tasks: TaskTracker::new(),
         })
     }
+}
+
+fn wake_key(args: &DoormanArgs, client: &Client, steady: Steady) -> WakeKey {
+    let (namespace, name) = (&args.namespace, &args.wake_key_secret);
+    WakeKey::new(client.clone(), namespace, name, steady)
 }
 
 /// Where the doorman may connect: pods, and never itself.

@@ -3,6 +3,7 @@
 
 mod cluster;
 mod objects;
+mod stored;
 mod world;
 
 pub(crate) use self::cluster::Cluster;

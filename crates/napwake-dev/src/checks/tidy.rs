@@ -21,6 +21,8 @@ const WRITERS: &[&str] = &[
     "crates/napwake-operator/src/optin",
     "crates/napwake-operator/src/leader",
     "crates/napwake-doorman/src/wake",
+    "crates/napwake-doorman/src/key",
+    "crates/napwake-doorman/src/tally",
     "crates/napwake-cluster/src/events",
     "crates/napwake-cluster/src/authorize",
 ];

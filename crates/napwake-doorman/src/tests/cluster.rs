@@ -16,6 +16,8 @@ use parking_lot::Mutex;
 use serde_json::{Value, json};
 use tokio::sync::{mpsc, watch};
 
+use super::stored::Stored;
+
 type Answer = Response<UnsyncBoxBody<Bytes, Infallible>>;
 
 /// A request that was made.
@@ -40,6 +42,9 @@ struct State {
     watches: Vec<((String, String), mpsc::UnboundedSender<String>)>,
     calls: Vec<Call>,
     refusals: Vec<u16>,
+    stored: Stored,
+    is_broken: bool,
+    lost_answers: usize,
 }
 
 impl Cluster {
@@ -82,6 +87,31 @@ impl Cluster {
     /// The next stamps are refused with these codes.
     pub(crate) fn refuse_stamps(&self, codes: impl IntoIterator<Item = u16>) {
         self.state.lock().refusals.extend(codes);
+    }
+
+    /// An object as it is from now on, at its path.
+    pub(crate) fn store(&self, path: &str, object: Value) {
+        self.state.lock().stored.put(path, object);
+    }
+
+    /// An object that was stored, as it is now.
+    pub(crate) fn stored(&self, path: &str) -> Option<Value> {
+        self.state.lock().stored.get(path)
+    }
+
+    /// Takes away an object that was stored.
+    pub(crate) fn unstore(&self, path: &str) {
+        self.state.lock().stored.remove(path);
+    }
+
+    /// So many of the next patches are carried out and then answered as if not.
+    pub(crate) fn lose_answers(&self, count: usize) {
+        self.state.lock().lost_answers = count;
+    }
+
+    /// From now on every call fails.
+    pub(crate) fn break_down(&self) {
+        self.state.lock().is_broken = true;
     }
 
     /// What was asked so far.
@@ -127,6 +157,8 @@ impl Cluster {
     }
 
     async fn answer(&self, request: Request<Body>) -> Result<Answer, Infallible> {
+        // Calls that are made together overlap.
+        tokio::task::yield_now().await;
         let (head, body) = request.into_parts();
         let body = body.collect_bytes().await.unwrap_or_default();
         let call = Call {
@@ -147,6 +179,17 @@ impl Cluster {
 
 impl State {
     fn answer(&mut self, call: &Call) -> Answer {
+        if self.is_broken {
+            return refusal(500);
+        }
+        let is_refused = call.method == Method::PATCH && !self.refusals.is_empty();
+        if !is_refused && let Some(answer) = self.stored.answer(call) {
+            if call.method == Method::PATCH && self.lost_answers > 0 {
+                self.lost_answers -= 1;
+                return refusal(500);
+            }
+            return answer.map_or_else(refusal, |object| whole(&object));
+        }
         match call.method {
             Method::PATCH => match (!self.refusals.is_empty()).then(|| self.refusals.remove(0)) {
                 Some(code) => refusal(code),
@@ -205,10 +248,10 @@ fn whole(body: &Value) -> Answer {
 }
 
 fn refusal(code: u16) -> Answer {
-    let reason = if code == 404 {
-        "NotFound"
-    } else {
-        "InternalError"
+    let reason = match code {
+        404 => "NotFound",
+        409 => "Conflict",
+        _ => "InternalError",
     };
     let mut answer = whole(&json!({
         "kind": "Status", "apiVersion": "v1", "status": "Failure",

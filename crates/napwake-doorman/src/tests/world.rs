@@ -31,12 +31,17 @@ use tokio_util::task::TaskTracker;
 
 use super::Cluster;
 use crate::conversation::Doorman;
+use crate::key::WakeKey;
 use crate::metrics::Metrics;
 use crate::pods::{Judge, Keepers};
 use crate::report::Reporter;
 use crate::routes::{Board, Claimant, Now, RouteHandle, Slice, TableChanges};
 use crate::steady::Steady;
+use crate::tally::Tallies;
 use crate::wake::{ApiStamper, Wakes, WakesParts};
+
+/// The Secret of the wake key.
+pub(crate) const WAKE_KEY: &str = "napwake-doorman-wake-key";
 
 /// As Linux numbers it; a kind of error alone wouldn't do.
 const ECONNREFUSED: i32 = 111;
@@ -159,6 +164,8 @@ impl World {
             wakes,
             reporter,
             metrics: Metrics::register(&mut registry),
+            key: WakeKey::new(cluster.client(), "napwake-system", WAKE_KEY, steady),
+            tallies: Tallies::new(cluster.client(), 0),
             steady,
             cut: CancellationToken::new(),
             tasks,

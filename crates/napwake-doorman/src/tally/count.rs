@@ -1,0 +1,223 @@
+//! What one workload has turned away and isn't written yet.
+//!
+//! Owns the arithmetic: nothing is lost and nothing counted twice, however often
+//! a write is tried and whatever became of it (T-96). Writes nothing itself.
+
+use jiff::Timestamp;
+use napwake_api::turned_away::{Mark, TurnedAway};
+
+/// Marks that are kept: one for each process that may still be about to try a
+/// write again.
+const MARKS: usize = 8;
+
+/// The count of one pause.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Count {
+    pause: Timestamp,
+    unwritten: u64,
+    /// A write that was begun, until it's known what became of it.
+    begun: Option<Addition>,
+}
+
+/// Something to be added to what the annotation says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Addition {
+    pause: Timestamp,
+    requests: u64,
+    mark: Mark,
+}
+
+/// What the annotation becomes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Merged {
+    /// This.
+    Write(TurnedAway),
+    /// Nothing: it was added by an earlier try.
+    Added,
+    /// Nothing: a later pause has begun.
+    Over,
+}
+
+impl Count {
+    pub(super) fn new(pause: Timestamp) -> Self {
+        Self {
+            pause,
+            unwritten: 0,
+            begun: None,
+        }
+    }
+
+    /// One more, in that pause. Of an earlier pause than the last one nobody
+    /// wants to know any more.
+    pub(super) fn add(&mut self, pause: Timestamp) {
+        if pause > self.pause {
+            *self = Self::new(pause);
+        }
+        if pause == self.pause {
+            self.unwritten += 1;
+        }
+    }
+
+    /// What is to be written now: the write that was begun, or all there is.
+    pub(super) fn begin(&mut self, mark: impl FnOnce() -> Mark) -> Option<Addition> {
+        if self.begun.is_none() && self.unwritten > 0 {
+            self.begun = Some(Addition {
+                pause: self.pause,
+                requests: std::mem::take(&mut self.unwritten),
+                mark: mark(),
+            });
+        }
+        self.begun
+    }
+
+    /// It was written, or isn't wanted any more.
+    pub(super) fn done(&mut self, addition: Addition) {
+        if self.begun == Some(addition) {
+            self.begun = None;
+        }
+    }
+
+    /// How many requests aren't known to be written.
+    pub(super) fn left(&self) -> u64 {
+        let begun = self.begun.map_or(0, |addition| addition.requests);
+        self.unwritten + begun
+    }
+}
+
+impl Addition {
+    /// What the annotation becomes that says `current`. What can't be read, and
+    /// the count of an earlier pause, begin afresh.
+    pub(super) fn merge(self, current: Option<&str>) -> Merged {
+        let current = current.and_then(|text| text.parse::<TurnedAway>().ok());
+        let mut merged = match current {
+            Some(current) if current.pause > self.pause => return Merged::Over,
+            Some(current) if current.pause == self.pause => current,
+            Some(_) | None => TurnedAway {
+                pause: self.pause,
+                requests: 0,
+                marks: Vec::new(),
+            },
+        };
+        let Mark { writer, write } = self.mark;
+        let is_in = |mark: &Mark| mark.writer == writer && mark.write >= write;
+        if merged.marks.iter().any(is_in) {
+            return Merged::Added;
+        }
+        merged.requests = merged.requests.saturating_add(self.requests);
+        merged.marks.retain(|mark| mark.writer != writer);
+        merged.marks.push(self.mark);
+        let dropped = merged.marks.len().saturating_sub(MARKS);
+        merged.marks.drain(..dropped);
+        Merged::Write(merged)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rstest::rstest;
+
+    use super::*;
+
+    fn time(clock: &str) -> Timestamp {
+        format!("2026-11-30T{clock}Z").parse().unwrap()
+    }
+
+    fn addition(requests: u64, writer: u32, write: u64) -> Addition {
+        Addition {
+            pause: time("10:00:00"),
+            requests,
+            mark: Mark { writer, write },
+        }
+    }
+
+    /// T-96: each process adds its own; of an earlier pause nothing is kept, and to
+    /// a later one nothing added.
+    #[rstest]
+    #[case::first(None, "2026-11-30T10:00:00.000000Z 3 0000000a/1")]
+    #[case::unreadable(Some("many"), "2026-11-30T10:00:00.000000Z 3 0000000a/1")]
+    #[case::by_hand(
+        Some("2026-11-30T10:00:00Z 4"),
+        "2026-11-30T10:00:00.000000Z 7 0000000a/1"
+    )]
+    #[case::anothers(
+        Some("2026-11-30T10:00:00.000000Z 4 0000000b/9"),
+        "2026-11-30T10:00:00.000000Z 7 0000000b/9 0000000a/1"
+    )]
+    #[case::its_own_before(
+        Some("2026-11-30T10:00:00.000000Z 4 0000000a/0 0000000b/9"),
+        "2026-11-30T10:00:00.000000Z 7 0000000b/9 0000000a/1"
+    )]
+    #[case::of_an_earlier_pause(
+        Some("2026-11-30T09:00:00.000000Z 4 0000000b/9"),
+        "2026-11-30T10:00:00.000000Z 3 0000000a/1"
+    )]
+    #[case::at_the_end(
+        Some("2026-11-30T10:00:00Z 18446744073709551615"),
+        "2026-11-30T10:00:00.000000Z 18446744073709551615 0000000a/1"
+    )]
+    fn adds_to_what_is_there(#[case] current: Option<&str>, #[case] expected: &str) {
+        let Merged::Write(merged) = addition(3, 0xa, 1).merge(current) else {
+            panic!("nothing to write");
+        };
+        assert_eq!(merged.to_string(), expected);
+    }
+
+    /// T-96: a write whose answer was lost is added once, though another process
+    /// wrote after it.
+    #[test]
+    fn a_write_counts_once_however_often_it_is_tried() {
+        let ours = addition(3, 0xa, 1);
+        let Merged::Write(written) = ours.merge(None) else {
+            panic!("nothing to write");
+        };
+        assert_eq!(ours.merge(Some(&written.to_string())), Merged::Added);
+        let Merged::Write(theirs) = addition(5, 0xb, 1).merge(Some(&written.to_string())) else {
+            panic!("nothing to write");
+        };
+        assert_eq!(theirs.requests, 8);
+        assert_eq!(ours.merge(Some(&theirs.to_string())), Merged::Added);
+    }
+
+    /// T-97: never added to the count of a later pause.
+    #[test]
+    fn a_later_pause_is_left_alone() {
+        let later = Some("2026-11-30T11:00:00.000000Z 1");
+        assert_eq!(addition(3, 0xa, 1).merge(later), Merged::Over);
+    }
+
+    #[test]
+    fn marks_do_not_pile_up() {
+        let mut text = None;
+        for writer in 0..100 {
+            let Merged::Write(merged) = addition(1, writer, 1).merge(text.as_deref()) else {
+                panic!("nothing to write");
+            };
+            assert!(merged.marks.len() <= MARKS);
+            assert_eq!(merged.requests, u64::from(writer) + 1);
+            text = Some(merged.to_string());
+        }
+    }
+
+    /// What comes while a write is under way is written by the next one.
+    #[test]
+    fn nothing_is_lost_between_two_writes() {
+        let mut count = Count::new(time("10:00:00"));
+        count.add(time("10:00:00"));
+        let mark = |write| move || Mark { writer: 0xa, write };
+        let first = count.begin(mark(1)).unwrap();
+        count.add(time("10:00:00"));
+        count.add(time("09:00:00"));
+        assert_eq!(
+            count.begin(mark(2)),
+            Some(first),
+            "the same until it's known"
+        );
+        assert_eq!(count.left(), 2);
+        count.done(first);
+        assert_eq!(count.begin(mark(2)), Some(addition(1, 0xa, 2)));
+        count.add(time("11:00:00"));
+        assert_eq!(count.left(), 1, "a later pause begins anew");
+        count.done(addition(1, 0xa, 2));
+        assert_eq!(count.left(), 1);
+    }
+}
