@@ -58,8 +58,9 @@ pub enum Change<V> {
         old: Option<Arc<V>>,
         new: Arc<V>,
     },
-    /// Deleted, or no longer one that is kept.
-    Removed { key: ObjectKey, old: Arc<V> },
+    /// Deleted, or no longer one that is kept; `old` is what it was before
+    /// that, none for one that couldn't be read.
+    Removed { key: ObjectKey, old: Option<Arc<V>> },
     /// It is there but can't be read; `old` is what it was before that, and
     /// isn't in the store any longer. Told once for each way of being wrong.
     Unreadable {
@@ -243,16 +244,12 @@ impl<V> Store<V> {
             return Vec::new();
         };
         let mut gone = Vec::new();
-        self.0.objects.write().retain(|key, slot| {
-            let stays = listed.contains(key);
-            if !stays && let Slot::Kept { value, .. } = slot {
-                gone.push(Change::Removed {
-                    key: key.clone(),
-                    old: Arc::clone(value),
-                });
-            }
-            stays
-        });
+        let mut objects = self.0.objects.write();
+        for (key, slot) in objects.extract_if(|key, _| !listed.contains(key)) {
+            let old = slot.into_kept();
+            gone.push(Change::Removed { key, old });
+        }
+        drop(objects);
         self.0.progress.send_modify(|progress| {
             progress.synced = true;
             progress.changes += gone.len() as u64;
@@ -313,9 +310,9 @@ impl<V> Store<V> {
     pub(super) fn remove(&self, key: &ObjectKey) -> Option<Change<V>> {
         let old = self.0.objects.write().remove(key)?;
         self.count();
-        old.into_kept().map(|old| Change::Removed {
+        Some(Change::Removed {
             key: key.clone(),
-            old,
+            old: old.into_kept(),
         })
     }
 

@@ -177,8 +177,46 @@ async fn what_cannot_be_read_never_stops_a_watch() {
     feed.send("ADDED", pod("d", "11")).await;
     assert_eq!(
         told_until(&running, "+d").await,
-        ["!a", "+b", "!", "!b", "+c", "+a", "+d"],
+        ["!a", "+b", "!", "!b", "+c", "+a", "-b", "+d"],
         "what is wrong with a is told once",
+    );
+}
+
+/// One that couldn't be read is gone like any other: whoever follows the store
+/// learns of it, however it goes.
+#[tokio::test(start_paused = true)]
+async fn an_unreadable_one_that_goes_is_told() {
+    let (feed, watching) = Feed::new();
+    let (_quiet, quietly) = Feed::new();
+    let api = FakeApi::new([
+        list(
+            "5",
+            &[broken("a", "1"), broken("b", "2"), broken("other", "3")],
+        ),
+        watching,
+        list("9", &[broken("other", "3")]),
+        quietly,
+    ]);
+    let watch = pods(&api).keep(|pod: Pod| (pod.metadata.name? != "other").then_some(()));
+    let running = Running::start(watch);
+    running.store.synced().await;
+    feed.send("DELETED", broken("a", "6")).await;
+    assert_eq!(
+        told_until(&running, "-a").await,
+        ["!a", "!b", "!other", "-a"],
+        "it's deleted"
+    );
+    feed.send("MODIFIED", pod("other", "7")).await;
+    feed.expire().await;
+    let told = told_until(&running, "-b").await;
+    assert!(
+        told.contains(&"-other".to_owned()),
+        "it isn't kept: {told:?}"
+    );
+    assert_eq!(
+        told.last().unwrap(),
+        "-b",
+        "it's no longer listed: {told:?}"
     );
 }
 

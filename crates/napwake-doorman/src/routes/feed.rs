@@ -140,15 +140,21 @@ async fn until(next: Option<Instant>) {
     }
 }
 
-fn on_workload(board: &mut Board, metrics: &Metrics, change: Change<(WorkloadKey, Claimant)>) {
+pub(super) fn on_workload(
+    board: &mut Board,
+    metrics: &Metrics,
+    change: Change<(WorkloadKey, Claimant)>,
+) {
     match change {
         Change::Applied { new, .. } => {
             let (key, claimant) = &*new;
             board.put_workload(key.clone(), claimant.clone());
         }
-        Change::Removed { old, .. } => {
-            metrics.forget(&old.0);
-            board.drop_workload(&old.0);
+        // Whatever was read of it last, if anything: it can't be woken any more.
+        Change::Removed { key, .. } => {
+            let key = WorkloadKey::new(&key.namespace, &key.name);
+            metrics.forget(&key);
+            board.drop_workload(&key);
         }
         // Its callers are better served by what was last read than by nothing.
         Change::Unreadable { .. } => {}
@@ -164,9 +170,8 @@ fn on_slice(board: &mut Board, change: Change<Slice>) {
             }
             board.put_slice(new);
         }
-        Change::Removed { old, .. } => board.drop_slice(&old),
         // What can't be read must not be connected to.
-        Change::Unreadable { old, .. } => {
+        Change::Removed { old, .. } | Change::Unreadable { old, .. } => {
             if let Some(old) = old {
                 board.drop_slice(&old);
             }

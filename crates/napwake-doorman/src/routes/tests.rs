@@ -4,13 +4,16 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::Timestamp;
+use napwake_cluster::watch::{Change, ObjectKey, Unreadable};
 use napwake_gate::places::WorkloadKey;
+use napwake_kit::metrics::Registry;
 use napwake_net::dial::AddressRule;
 use rstest::rstest;
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
 use super::*;
+use crate::metrics::Metrics;
 use crate::pods::{Judge, Keepers};
 use crate::tests::{Cluster, claimant, now, slice};
 
@@ -79,6 +82,37 @@ fn candidates(route: &RouteHandle) -> Vec<String> {
         .iter()
         .map(|one| one.address.to_string())
         .collect()
+}
+
+/// One that can't be read keeps its ports, for its callers are better served by
+/// what was read last; one that is then deleted has none any more (T-111).
+#[tokio::test]
+async fn an_unreadable_workload_that_goes_leaves_no_port() {
+    let mut fixture = Fixture::new();
+    let metrics = Metrics::register(&mut Registry::default());
+    fixture.put("Paused", "Routed", &json!({}));
+    let ports = fixture.ports();
+    assert_eq!(ports.len(), 1);
+    let (key, _) = claimant("Paused", "Routed", &json!({}));
+    let key = ObjectKey::new(key.namespace(), key.name());
+    let unreadable = Arc::new(Unreadable {
+        key: key.clone(),
+        uid: None,
+        resource_version: None,
+        error: "odd".to_owned(),
+    });
+    let spoiled = Change::Unreadable {
+        old: None,
+        object: unreadable,
+    };
+    feed::on_workload(&mut fixture.board, &metrics, spoiled);
+    fixture.settle();
+    assert_eq!(fixture.ports(), ports);
+    let gone = Change::Removed { key, old: None };
+    feed::on_workload(&mut fixture.board, &metrics, gone);
+    fixture.settle();
+    fixture.pass(31);
+    assert!(fixture.ports().is_empty(), "{:?}", fixture.ports());
 }
 
 fn serving() -> Value {

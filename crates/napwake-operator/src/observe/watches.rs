@@ -176,7 +176,8 @@ impl Watches<'_> {
                         shared.change(|index, now| apply(index, new, now));
                     }
                     Change::Removed { key, old } => {
-                        shared.change(|index, now| delete(index, &names(key), old.uid(), now));
+                        let uid = old.as_ref().map_or("", |old| old.uid());
+                        shared.change(|index, now| delete(index, &names(key), uid, now));
                     }
                     Change::Unreadable { object, .. } => {
                         // Where there's no room the log says it.
