@@ -1,8 +1,9 @@
 //! Kubernetes objects with only the fields that Napwake uses.
 //!
-//! A whole slice costs some 20 KB of heap and a whole Deployment 80, most of it
+//! A whole slice costs some 20 KB of heap and a whole Pod 80, most of it
 //! `managedFields` (F-160); these cost about 1 KB. They are for reading: none
-//! can be written back, since what wasn't read would be lost.
+//! can be written back, since what wasn't read would be lost. Workloads aren't
+//! among them: only the operator reads them, and keeps its own.
 //!
 //! They read what a server may send, `null` lists included, and nothing of what
 //! they skip can make them fail.
@@ -12,7 +13,6 @@ mod namespace;
 mod pod;
 mod service;
 mod slice;
-mod workload;
 
 pub use self::{
     namespace::{Namespace, NamespacePhase, NamespaceStatus},
@@ -21,7 +21,6 @@ pub use self::{
         IpFamily, Service, ServicePort, ServiceSpec, ServiceType, TargetPort, TrafficPolicy,
     },
     slice::{AddressType, Conditions, Endpoint, EndpointSlice, SlicePort, TargetRef},
-    workload::{Deployment, Gating, Scalable, ScalableSpec, ScalableStatus, StatefulSet, Template},
 };
 
 /// How a port's bytes travel; what isn't written is TCP.

@@ -69,42 +69,14 @@ pub struct Endpoint {
     pub node_name: Option<String>,
 }
 
-/// `conditions`, with what the API says about absent values.
+/// `conditions`, as they are written. What an absent one means depends on who
+/// asks: the API takes an endpoint that says nothing for ready, and whoever
+/// connects to it must not (T-73).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 pub struct Conditions {
-    /// As it is written; see [`Conditions::ready`].
     pub ready: Option<bool>,
-    /// As it is written; see [`Conditions::serving`].
     pub serving: Option<bool>,
-    /// As it is written; see [`Conditions::terminating`].
     pub terminating: Option<bool>,
-}
-
-impl Conditions {
-    /// For tests and builders.
-    pub fn new(ready: Option<bool>, serving: Option<bool>, terminating: Option<bool>) -> Self {
-        Self {
-            ready,
-            serving,
-            terminating,
-        }
-    }
-
-    /// `ready`; absent means ready.
-    pub fn ready(self) -> bool {
-        self.ready.unwrap_or(true)
-    }
-
-    /// `serving`: ready, or would be if it weren't terminating; absent means
-    /// the same as `ready`.
-    pub fn serving(self) -> bool {
-        self.serving.unwrap_or_else(|| self.ready())
-    }
-
-    /// `terminating`; absent means no.
-    pub fn terminating(self) -> bool {
-        self.terminating.unwrap_or(false)
-    }
 }
 
 /// The object behind an endpoint, a Pod as a rule.

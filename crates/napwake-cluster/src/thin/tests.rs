@@ -46,8 +46,12 @@ fn a_slice_keeps_what_is_used() {
     let endpoint = &read.endpoints[0];
     assert_eq!(endpoint.addresses, [ip("fd00::1")]);
     assert_eq!(endpoint.target_ref.as_ref().unwrap().uid, "p1");
-    assert!(!endpoint.conditions.ready());
-    assert!(endpoint.conditions.serving() && endpoint.conditions.terminating());
+    let conditions = Conditions {
+        ready: Some(false),
+        serving: Some(true),
+        terminating: Some(true),
+    };
+    assert_eq!(endpoint.conditions, conditions);
     assert_eq!(read.ports[0].port, Some(8080));
 
     let meta = read.meta();
@@ -64,16 +68,20 @@ fn a_slice_without_endpoints_has_null_lists() {
     assert!(read.endpoints.is_empty() && read.ports.is_empty());
 }
 
-/// discovery.k8s.io/v1: an absent `ready` is ready, an absent `serving` follows it.
+/// T-73: what isn't written is told apart from either answer.
 #[rstest]
-#[case::all_absent(&json!({}), (true, true, false))]
-#[case::null(&Value::Null, (true, true, false))]
-#[case::not_ready(&json!({"ready": false}), (false, false, false))]
-#[case::draining(&json!({"ready": false, "serving": true, "terminating": true}), (false, true, true))]
-fn absent_conditions(#[case] conditions: &Value, #[case] expected: (bool, bool, bool)) {
+#[case::all_absent(&json!({}), (None, None, None))]
+#[case::null(&Value::Null, (None, None, None))]
+#[case::null_each(&json!({"ready": null, "serving": null}), (None, None, None))]
+#[case::not_ready(&json!({"ready": false}), (Some(false), None, None))]
+#[case::serving_alone(&json!({"serving": true}), (None, Some(true), None))]
+fn absent_conditions(
+    #[case] conditions: &Value,
+    #[case] expected: (Option<bool>, Option<bool>, Option<bool>),
+) {
     let endpoints = json!([{"addresses": ["fd00::1"], "conditions": conditions}]);
     let read = slice(&endpoints, &Value::Null).endpoints[0].conditions;
-    assert_eq!((read.ready(), read.serving(), read.terminating()), expected);
+    assert_eq!((read.ready, read.serving, read.terminating), expected);
 }
 
 #[test]
@@ -188,70 +196,6 @@ fn a_pod_that_is_not_ready(#[case] status: &Value) {
     assert_eq!(read.status.phase, PodPhase::Unknown);
 }
 
-fn deployment(pod_spec: &Value) -> Deployment {
-    from_value(json!({
-        "metadata": {
-            "name": "api", "generation": 4,
-            "annotations": {"deployment.kubernetes.io/revision": "3"},
-        },
-        "spec": {
-            "selector": {"matchLabels": {"app": "api"}},
-            "template": {"metadata": {"labels": {"app": "api", "v": "2"}}, "spec": pod_spec},
-        },
-        "status": {"replicas": 2, "readyReplicas": 1, "observedGeneration": 4},
-    }))
-    .unwrap()
-}
-
-#[test]
-fn a_deployment_keeps_what_is_used() {
-    let read = deployment(&json!({"containers": [{"name": "a", "image": "b"}]}));
-    assert_eq!(read.spec.replicas, 1, "absent means one");
-    assert_eq!(read.spec.template.labels["v"], "2");
-    assert_eq!(
-        read.spec.selector.match_labels.as_ref().unwrap()["app"],
-        "api"
-    );
-    assert_eq!((read.status.replicas, read.status.ready_replicas), (2, 1));
-    assert_eq!(read.status.observed_generation, 4);
-    assert_eq!(read.revision(), Some("3"));
-}
-
-/// ROUTE-17: what gates readiness is read from the pod template.
-#[rstest]
-#[case::none(&json!({"containers": [{"livenessProbe": {}}]}), Gating::Nothing)]
-#[case::no_containers(&json!({"containers": null}), Gating::Nothing)]
-#[case::readiness(&json!({"containers": [{}, {"readinessProbe": {"tcpSocket": {"port": 80}}}]}), Gating::Probe)]
-#[case::startup(&json!({"containers": [{"startupProbe": {"exec": {}}}]}), Gating::Probe)]
-#[case::sidecar(
-    &json!({"containers": [{}], "initContainers": [{"restartPolicy": "Always", "readinessProbe": {}}]}),
-    Gating::Probe
-)]
-#[case::init_container(
-    &json!({"containers": [{}], "initContainers": [{"readinessProbe": {}}]}),
-    Gating::Nothing
-)]
-#[case::gate(
-    &json!({"containers": [{}], "readinessGates": [{"conditionType": "x"}]}),
-    Gating::ReadinessGate
-)]
-fn what_gates_readiness(#[case] pod_spec: &Value, #[case] expected: Gating) {
-    assert_eq!(deployment(pod_spec).spec.template.gating, expected);
-}
-
-#[test]
-fn a_stateful_set_is_scalable_too() {
-    let read: StatefulSet = from_value(json!({
-        "metadata": {"name": "db"},
-        "spec": {"replicas": 0, "serviceName": "db", "selector": {}, "template": {}},
-        "status": {"replicas": 0, "updateRevision": "db-5f7", "currentRevision": "db-5f6"},
-    }))
-    .unwrap();
-    assert_eq!(read.spec().replicas, 0);
-    assert_eq!(read.status().ready_replicas, 0);
-    assert_eq!(read.revision(), Some("db-5f7"));
-}
-
 #[rstest]
 #[case::active(&json!({"metadata": {"name": "a"}, "status": {"phase": "Active"}}), false)]
 #[case::terminating(&json!({"metadata": {"name": "a"}, "status": {"phase": "Terminating"}}), true)]
@@ -269,10 +213,5 @@ fn paths_are_the_apis() {
     );
     assert_eq!(Service::url_path(&(), None), "/api/v1/services");
     assert_eq!(Pod::url_path(&(), None), "/api/v1/pods");
-    assert_eq!(Deployment::url_path(&(), None), "/apis/apps/v1/deployments");
-    assert_eq!(
-        StatefulSet::url_path(&(), None),
-        "/apis/apps/v1/statefulsets"
-    );
     assert_eq!(Namespace::url_path(&(), None), "/api/v1/namespaces");
 }
