@@ -20,12 +20,12 @@ use crate::{
 #[derive(Debug)]
 pub(crate) struct Draft {
     pub(crate) status: ManagedWorkloadStatus,
-    /// The scale-up of a wake: always the first write.
-    wake: Option<Write>,
-    /// The mark put on the target or taken off, once the status is written.
-    mark: Option<Write>,
-    /// The scale-down of a pause, after all of that.
+    /// The scale-up of a wake.
+    wake: Option<Wake>,
+    /// The scale-down of a pause, right after the status.
     stop: Option<Write>,
+    /// The mark put on the target or taken off, after all of that.
+    mark: Option<Write>,
     pub(crate) slices: Vec<Write>,
     pub(crate) checks: Vec<Listener>,
     events: Vec<Event>,
@@ -34,13 +34,20 @@ pub(crate) struct Draft {
     pub(crate) wake_on_request: Option<Finding<napwake_api::condition::RouteReason>>,
 }
 
+/// The scale-up of a wake.
+#[derive(Debug)]
+enum Wake {
+    First(Write),
+    AfterStatus(Write),
+}
+
 impl Draft {
     pub(crate) fn new(status: &ManagedWorkloadStatus) -> Self {
         Self {
             status: status.clone(),
             wake: None,
-            mark: None,
             stop: None,
+            mark: None,
             slices: Vec::new(),
             checks: Vec::new(),
             events: Vec::new(),
@@ -87,51 +94,47 @@ impl Draft {
         });
     }
 
-    /// Gives the target its replicas back.
-    pub(crate) fn scale_up(&mut self, target: &Target, to: i32) {
-        self.wake = Some(Write::ScaleTarget {
+    /// Gives the target its replicas back: the first write of all, unless the
+    /// status as seen may be of an earlier sleep. Then the status is written
+    /// first, which fails if it is.
+    pub(crate) fn scale_up(&mut self, s: &Settled, target: &Target) {
+        let mut record = owners::record(target);
+        record.replicas = s.replicas_before();
+        let wake = Write::ScaleTarget {
             target: target.id.clone(),
             from: target.replicas,
-            to,
-            unchanged_since: None,
+            to: record.replicas,
+            unchanged_since: target.resource_version.clone(),
+        };
+        self.wake = Some(if s.is_as_recorded() {
+            Wake::First(wake)
+        } else {
+            // Should the second write never come, this isn't taken for a view
+            // from before it.
+            record.generation -= 1;
+            Wake::AfterStatus(wake)
         });
+        self.status.target = Some(record);
     }
 
-    /// Stops the pods: the replicas are saved on the target first.
+    /// Stops the pods of a target that is marked, once the status is written.
     pub(crate) fn scale_down(&mut self, target: &Target) {
-        let unchanged_since = Some(target.resource_version.clone());
-        self.mark_unless(target, Some(target.replicas), unchanged_since.clone());
         self.stop = Some(Write::ScaleTarget {
             target: target.id.clone(),
             from: target.replicas,
             to: 0,
-            unchanged_since,
+            unchanged_since: target.resource_version.clone(),
         });
     }
 
     /// Puts the mark on the target, or takes it off, unless it's so already.
     pub(crate) fn mark(&mut self, target: &Target, replicas: Option<i32>) {
-        self.mark_unless(target, replicas, None);
-    }
-
-    fn mark_unless(
-        &mut self,
-        target: &Target,
-        replicas: Option<i32>,
-        unchanged_since: Option<String>,
-    ) {
         let is_so = match (owners::mark(target), replicas) {
             (Mark::None, None) => true,
             (Mark::Replicas(marked), Some(wanted)) => marked == wanted,
             _ => false,
         };
-        if !is_so {
-            self.mark = Some(Write::MarkTarget {
-                target: target.id.clone(),
-                paused_replicas: replicas,
-                unchanged_since,
-            });
-        }
+        self.mark = (!is_so).then(|| mark(target, replicas));
     }
 
     /// Records the target as it is, where that says something new.
@@ -181,17 +184,28 @@ impl Draft {
             // Nothing is begun that a deletion could cut short (T-86).
             return vec![Write::AddFinalizer { resource_version }];
         }
-        let mut writes: Vec<Write> = self.wake.into_iter().collect();
+        let release = self.release(s);
         let is_new = self.status != *s.status();
-        if is_new {
-            writes.push(Write::WriteStatus {
-                resource_version: resource_version.clone(),
-                status: Box::new(self.status),
-            });
+        let status = Write::WriteStatus {
+            resource_version: resource_version.clone(),
+            status: Box::new(self.status),
+        };
+        let mut writes = Vec::new();
+        match self.wake {
+            Some(Wake::First(wake)) => {
+                writes.push(wake);
+                writes.extend(is_new.then_some(status));
+            }
+            Some(Wake::AfterStatus(wake)) => writes.extend([status, wake]),
+            None => {
+                writes.extend(release.clone());
+                writes.extend(is_new.then_some(status));
+            }
         }
-        writes.extend(self.slices);
-        writes.extend(self.mark);
         writes.extend(self.stop);
+        writes.extend(self.slices);
+        // Taken off already, or not there.
+        writes.extend(self.mark.filter(|_| release.is_none()));
         if !self.checks.is_empty() {
             writes.push(Write::CheckListeners(self.checks));
         }
@@ -202,6 +216,24 @@ impl Draft {
             writes.push(Write::RemoveFinalizer { resource_version });
         }
         writes
+    }
+
+    /// What makes sure that no scale-down of the pause that ends comes true any
+    /// more: another version of the target, or the proof that there is one.
+    ///
+    /// A scale-down that the status as seen doesn't record yet can't come true
+    /// either, since recording it fails on the status that is written here.
+    fn release(&self, s: &Settled) -> Option<Write> {
+        let begun = s.stop_under_way()?;
+        let goes_on = self.status.phase == Some(Phase::Pausing)
+            && self
+                .status
+                .pause
+                .as_ref()
+                .is_some_and(|pause| pause.started_at == begun.started_at);
+        let target = s.target.filter(|target| target.replicas > 0)?;
+        // Of one that is lost nothing is left that could be kept running.
+        (!goes_on && s.fate != Fate::Lost).then(|| mark(target, None))
     }
 
     /// Whether the ManagedWorkload may not go yet: its workload is asleep or
@@ -216,6 +248,14 @@ impl Draft {
         let is_anothers = matches!(s.standing, Standing::AlreadyManaged(_));
         let is_asleep = s.fate != Fate::Lost && !is_anothers && s.is_asleep();
         is_pausing || has_ports || is_asleep
+    }
+}
+
+fn mark(target: &Target, paused_replicas: Option<i32>) -> Write {
+    Write::MarkTarget {
+        target: target.id.clone(),
+        paused_replicas,
+        unchanged_since: target.resource_version.clone(),
     }
 }
 

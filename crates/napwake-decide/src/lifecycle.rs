@@ -245,24 +245,22 @@ fn paused(s: &Settled, target: &Target, draft: &mut Draft) {
             draft,
         );
     } else {
-        draft.record(target);
+        // Its generation too: by it a wake knows that this is still that sleep.
+        draft.status.target = Some(owners::record(target));
         draft.mark(target, Some(pause.replicas));
         draft.wait(WaitCause::Activity, None);
     }
 }
 
-/// Wakes the workload: one scale write, first of all, unless it has replicas
-/// already.
+/// Wakes the workload: one scale write, unless it has replicas already.
 fn wake(s: &Settled, target: &Target, activity: Activity, draft: &mut Draft) {
     clock::move_on(&mut draft.status, activity);
-    let mut record = owners::record(target);
     if target.replicas > 0 {
         draft.mark(target, None);
+        draft.status.target = Some(owners::record(target));
     } else {
-        record.replicas = s.replicas_before();
-        draft.scale_up(target, record.replicas);
+        draft.scale_up(s, target);
     }
-    draft.status.target = Some(record);
     if target.replicas > 0 && s.is_ready() {
         become_running(s, target, draft);
     } else {

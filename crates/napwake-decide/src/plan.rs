@@ -72,8 +72,13 @@ pub enum Write {
     /// Sets the target's replicas through its scale subresource.
     ///
     /// Precondition: the uid is `target.uid`, the replicas are `from`, and the
-    /// resourceVersion is `unchanged_since`, where given (a JSON patch with
-    /// `test` operations on the scale holds all three).
+    /// resourceVersion is `unchanged_since` (a JSON patch with `test` operations
+    /// on the scale holds all three).
+    ///
+    /// A scale-down comes right behind a [`Write::WriteStatus`] that records it,
+    /// of a target that was seen with its mark. Whoever ends such a pause
+    /// changes the target first and the status then, so that none of its
+    /// scale-downs can come true any more, however late it is.
     ScaleTarget {
         /// The workload.
         target: TargetId,
@@ -81,23 +86,20 @@ pub enum Write {
         from: i32,
         /// The replicas it should have.
         to: i32,
-        /// For a scale-down, the target's resourceVersion as seen, or as the
-        /// [`Write::MarkTarget`] before it in this plan returned it. So a plan
-        /// that was overtaken stops nobody's pods. A wake has none: it never
-        /// fails for a change that doesn't concern it.
-        unchanged_since: Option<String>,
+        /// The target's resourceVersion as seen.
+        unchanged_since: String,
     },
     /// Sets or takes off the target's annotation `napwake.dev/paused-replicas`.
     ///
     /// Precondition: the uid is `target.uid`, and the resourceVersion is
-    /// `unchanged_since`, where given.
+    /// `unchanged_since`, even where nothing is to be changed.
     MarkTarget {
         /// The workload.
         target: TargetId,
         /// How many replicas it had, at least 1; none takes the mark off.
         paused_replicas: Option<i32>,
-        /// The target's resourceVersion as seen, before a scale-down.
-        unchanged_since: Option<String>,
+        /// The target's resourceVersion as seen.
+        unchanged_since: String,
     },
     /// Makes or rewrites one EndpointSlice.
     ApplySlice {
@@ -108,12 +110,14 @@ pub enum Write {
     },
     /// Deletes one EndpointSlice of Napwake's.
     ///
-    /// Precondition: the uid.
+    /// Precondition: the uid and the resourceVersion.
     DeleteSlice {
         /// Its name.
         name: String,
         /// Its uid.
         uid: String,
+        /// Its resourceVersion as seen.
+        resource_version: String,
     },
     /// Begins to connect to each listener, for about a second at most, and
     /// closes at once (ROUTE-79).
@@ -245,6 +249,8 @@ pub enum WaitCause {
     Routing,
     /// Whoever is using the workload to show.
     Lookout,
+    /// The target's controller to take note of the mark.
+    Mark,
     /// The pods to be gone: so many are left.
     PodsGone(u32),
     /// A request, or anything else that wakes it.

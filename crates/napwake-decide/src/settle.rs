@@ -2,7 +2,10 @@
 //! out once. Decides nothing.
 
 use jiff::Timestamp;
-use napwake_api::{ManagedWorkloadStatus, names, workload::Phase};
+use napwake_api::{
+    ManagedWorkloadStatus, names,
+    workload::{PauseStatus, Phase},
+};
 
 use crate::{
     clock::{self, Signals},
@@ -92,6 +95,29 @@ impl Settled<'_> {
         self.target.is_some_and(|target| {
             target.replicas == 0 && owners::is_paused_by_us(self.status(), target)
         })
+    }
+
+    /// The pause whose scale-down is recorded and may be under way.
+    pub(crate) fn stop_under_way(&self) -> Option<&PauseStatus> {
+        let pause = self.status().pause.as_ref()?;
+        (self.phase() == Some(Phase::Pausing) && pause.scaled_at.is_some()).then_some(pause)
+    }
+
+    /// Whether the target at 0 is as the status left it: then the sleep that the
+    /// status speaks of is the one that the target is in, though the status as
+    /// seen may be old. Generations only grow, and each scaling is a new one.
+    pub(crate) fn is_as_recorded(&self) -> bool {
+        let (Some(target), Some(known)) = (self.target, &self.status().target) else {
+            return false;
+        };
+        let since = target.generation - known.generation;
+        known.uid == target.id.uid
+            && match self.phase() {
+                // Recorded before the scale-down, or found at 0.
+                Some(Phase::Pausing) => since == 0 || since == 1,
+                Some(Phase::Paused) => since == 0,
+                Some(Phase::Running | Phase::Resuming) | None => false,
+            }
     }
 
     /// How many replicas a wake gives back, never 0: as the status says, which

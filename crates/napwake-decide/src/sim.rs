@@ -12,6 +12,7 @@ use napwake_api::{
 
 use crate::{Plan, Ports, Seen, World, Write, decide, ports::Caps, world::*};
 
+mod leaders;
 pub(crate) mod objects;
 mod properties;
 pub(crate) mod questions;
@@ -43,8 +44,6 @@ pub(crate) struct App {
     pub(crate) expected: BTreeSet<i32>,
     /// What is seen of the target, where that's out of date.
     pub(crate) outdated: Option<Target>,
-    /// The target's version before and after the last mark for a scale-down.
-    marked: Option<(String, String)>,
 }
 
 /// The cluster.
@@ -63,8 +62,12 @@ pub(crate) struct Cluster {
     /// What stalled operators have yet to write, and whether one does so now.
     pub(crate) stalled: Vec<(String, Vec<Write>)>,
     pub(crate) is_overtaken: bool,
+    /// Whether the targets' controllers stand still.
+    pub(crate) is_unattended: bool,
     /// Every write that was carried out, with its workload.
     pub(crate) log: Vec<(Timestamp, String, Write)>,
+    /// Every write whose precondition didn't hold, likewise.
+    pub(crate) conflicts: Vec<(String, Write)>,
     version: u64,
 }
 
@@ -280,8 +283,11 @@ impl Cluster {
         let mut has_effect = false;
         for write in writes {
             let alone = write.fails_alone();
+            // Written all the same, and perhaps nothing new.
+            let proves = matches!(write, Write::WriteStatus { .. } | Write::MarkTarget { .. });
+            let before = self.version;
             match self.write(name, write) {
-                Ok(()) => has_effect = true,
+                Ok(()) => has_effect |= !proves || self.version != before,
                 Err(Conflict) if alone => {}
                 Err(Conflict) => break,
             }

@@ -427,6 +427,7 @@ impl<'a, 'w> Work<'a, 'w> {
             self.plan.writes.push(Write::DeleteSlice {
                 name: slice.spec.name.clone(),
                 uid: slice.uid.clone(),
+                resource_version: slice.resource_version.clone(),
             });
         }
     }

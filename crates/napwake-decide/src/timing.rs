@@ -26,6 +26,14 @@ pub const CHECK_LATER: SignedDuration = SignedDuration::from_secs(5);
 /// default lookout of 30s.
 pub const SLICE_SETTLES: SignedDuration = SignedDuration::from_secs(3);
 
+/// How long after the start of a pause the scale-down waits for the target's
+/// controller to take note of the mark.
+///
+/// A Deployment's does so within milliseconds, and writes that down in the
+/// target: a scale-down on the version before would be refused. One that takes
+/// longer is perhaps not there, and holds no pause up.
+pub const MARK_BOUND: SignedDuration = SignedDuration::from_secs(5);
+
 /// How long a route that leaves is still served (DRAIN-17).
 pub const DRAIN: SignedDuration = SignedDuration::from_secs(30);
 

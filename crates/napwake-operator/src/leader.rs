@@ -65,6 +65,15 @@ impl Term {
         Self(watch::channel(Leads::Always).1)
     }
 
+    /// One that lasts until what is returned with it is called, for tests.
+    #[cfg(test)]
+    pub(crate) fn until_ended() -> (Self, impl FnOnce()) {
+        let (leads, term) = watch::channel(Leads::Always);
+        (Self(term), move || {
+            leads.send_replace(Leads::No);
+        })
+    }
+
     async fn begins(&mut self) {
         while !self.is_mine() {
             if self.0.changed().await.is_err() {

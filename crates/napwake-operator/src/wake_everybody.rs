@@ -3,11 +3,12 @@
 //! The simplest way that leaves nobody at zero: the operator's Deployment is
 //! stopped, and this process is the operator for a few minutes more, taking
 //! nobody in and deleting every ManagedWorkload. Each deletion wakes its
-//! workload first and drains its route, as the finalizer always sees to. So
-//! nothing here scales a workload that has a ManagedWorkload.
+//! workload first and drains its route, as the finalizer always sees to; only
+//! for readiness it waits a minute at most. So nothing here scales a workload
+//! that has a ManagedWorkload.
 //!
-//! Ends well once no ManagedWorkload and no marked workload at zero is left;
-//! otherwise it says which are.
+//! Ends well once no ManagedWorkload and no marked workload is left; otherwise
+//! it says which are.
 
 use std::{collections::HashSet, sync::Arc, time::Duration};
 
@@ -15,13 +16,14 @@ use napwake_api::{
     names::signal,
     workload::{TargetKind, TargetRef},
 };
-use napwake_decide::world::TargetId;
 use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    apply::{Applier, ApplyError, brief},
+    apply::{Applier, ApplyError},
     args::OperatorArgs,
+    leader::Term,
+    observe::convert::ObservedTarget,
     work::Work,
 };
 
@@ -89,8 +91,8 @@ impl Errand {
         }
         let waiting = async {
             // Another one may lead until it has stopped.
-            self.work.has_led().await;
-            while !self.round().await {
+            let term = self.work.has_led().await;
+            while !self.round(&term).await {
                 sleep(LOOK).await;
             }
         };
@@ -100,36 +102,29 @@ impl Errand {
     }
 
     /// Asks everybody once more to go; whether nobody is left.
-    async fn round(&self) -> bool {
+    async fn round(&self, term: &Term) -> bool {
         let applier = self.applier();
         let workloads: Vec<_> = applier
             .shared
             .with(|index, now| index.all_workloads(now).collect());
         for observed in &workloads {
-            if observed.workload.deleted.is_none()
-                && let Err(error) = applier.let_go(&observed.workload).await
-            {
-                let key = &observed.workload.key;
-                tracing::warn!(%key, error = brief(&error), "can't delete");
+            let workload = &observed.workload;
+            if workload.deleted.is_none() {
+                let asked = applier.let_go(term, workload).await;
+                complain(asked, &workload.key.to_string(), "can't delete");
             }
         }
         let marked = self.marked();
-        for (namespace, target, replicas) in &marked {
-            match applier.wake_marked(namespace, target, *replicas).await {
-                // It has changed: the next round sees how.
-                Ok(()) | Err(ApplyError::Stale { .. }) => {}
-                Err(error) => {
-                    let cause = error.cause();
-                    tracing::warn!(namespace, target = target.name, %error, cause, "can't wake");
-                }
-            }
+        for Marked { target, replicas } in &marked {
+            let freed = applier.free(term, &target.namespace, &target.target, *replicas);
+            complain(freed.await, &name(target), "can't wake");
         }
         workloads.is_empty() && marked.is_empty()
     }
 
-    /// Targets at zero with the mark of a pause, and no ManagedWorkload that
-    /// would wake them.
-    fn marked(&self) -> Vec<(String, TargetId, i32)> {
+    /// Targets with the mark of a pause and no ManagedWorkload that would wake
+    /// them.
+    fn marked(&self) -> Vec<Marked> {
         self.applier().shared.with(|index, now| {
             let named: HashSet<_> = index
                 .all_workloads(now)
@@ -139,23 +134,21 @@ impl Errand {
                 })
                 .collect();
             let kinds = [TargetKind::Deployment, TargetKind::StatefulSet];
-            let targets = kinds.map(|kind| {
-                let all = index.targets(kind).all(now);
-                all.filter_map(|one| {
-                    let target = &one.target;
-                    let mark = target.annotations.get(signal::PAUSED_REPLICAS)?;
-                    let replicas = mark.parse().unwrap_or(1).max(1);
-                    let target_ref = TargetRef {
-                        kind,
-                        name: target.id.name.clone(),
-                    };
-                    let is_named = named.contains(&(one.namespace.clone(), target_ref));
-                    (target.replicas == 0 && !is_named)
-                        .then(|| (one.namespace.clone(), target.id.clone(), replicas))
+            let targets = kinds.map(|kind| index.targets(kind).all(now).collect::<Vec<_>>());
+            let marked = targets.into_iter().flatten().filter_map(|one| {
+                let mark = one.target.annotations.get(signal::PAUSED_REPLICAS)?;
+                let replicas = mark.parse().unwrap_or(1).max(1);
+                let target_ref = TargetRef {
+                    kind: one.target.id.kind,
+                    name: one.target.id.name.clone(),
+                };
+                let is_named = named.contains(&(one.namespace.clone(), target_ref));
+                (!is_named).then_some(Marked {
+                    target: one,
+                    replicas,
                 })
-                .collect::<Vec<_>>()
             });
-            targets.concat()
+            marked.collect()
         })
     }
 
@@ -165,15 +158,32 @@ impl Errand {
             all.map(|one| one.workload.key.to_string())
                 .collect::<Vec<_>>()
         });
-        let marked = self.marked().into_iter();
-        let marked = marked.map(|(namespace, target, _)| {
-            format!("{} {namespace}/{}", target.kind.as_str(), target.name)
-        });
+        let marked = self.marked();
+        let marked = marked.iter().map(|marked| name(&marked.target));
         workloads.into_iter().chain(marked).collect()
     }
 
     fn applier(&self) -> &Applier {
         self.work.applier()
+    }
+}
+
+/// A target with the mark of a pause, and how many replicas that says.
+struct Marked {
+    target: Arc<ObservedTarget>,
+    replicas: i32,
+}
+
+fn name(target: &ObservedTarget) -> String {
+    let id = &target.target.id;
+    format!("{} {}/{}", id.kind.as_str(), target.namespace, id.name)
+}
+
+/// Says what failed, but for what has changed: the next round sees how.
+fn complain(done: Result<(), ApplyError>, whose: &str, what: &'static str) {
+    match done {
+        Ok(()) | Err(ApplyError::Stale { .. }) => {}
+        Err(error) => tracing::warn!(whose, %error, cause = error.cause(), "{what}"),
     }
 }
 

@@ -42,8 +42,13 @@ fn marked() -> serde_json::Value {
     })
 }
 
+async fn round(errand: &Errand) -> bool {
+    errand.round(&Term::endless()).await
+}
+
 /// ManagedWorkloads are deleted, and wake their own targets; only a marked one
-/// that nobody else would wake is scaled here.
+/// that nobody else would wake is scaled here, and one that is awake loses its
+/// mark: both over what was seen alone.
 #[tokio::test(start_paused = true)]
 async fn lets_workloads_go_and_wakes_what_has_none() {
     let (mut index, now) = (index(), Instant::now());
@@ -51,7 +56,10 @@ async fn lets_workloads_go_and_wakes_what_has_none() {
     let going = json!({"metadata": {"deletionTimestamp": "2026-11-30T11:00:00Z"}});
     index.apply_workload(workload("b", 1, going), now);
     index.apply_target(deployment("a", 1, marked()), now);
-    index.apply_target(deployment("lost", 1, marked()), now);
+    index.apply_target(deployment("lost", 3, marked()), now);
+    let mut awake = marked();
+    awake["spec"]["replicas"] = json!(2);
+    index.apply_target(deployment("old", 4, awake), now);
     let script = async |mut server: Server| {
         let deleted = server
             .answer(200, json!({"kind": "Status", "status": "Success"}))
@@ -64,19 +72,36 @@ async fn lets_workloads_go_and_wakes_what_has_none() {
             scaled.line.ends_with("/deployments/lost/scale"),
             "{scaled:?}"
         );
+        let version = json!({"op": "test", "path": "/metadata/resourceVersion", "value": "3"});
+        assert!(scaled.body.as_array().unwrap().contains(&version));
         let unmarked = server.refuse(409, "Conflict").await;
-        assert!(unmarked.line.ends_with("/deployments/lost"), "{unmarked:?}");
+        assert!(unmarked.line.ends_with("/deployments/old"), "{unmarked:?}");
+        assert_eq!(unmarked.body["metadata"]["resourceVersion"], "4");
         server
     };
-    let done = errand(index, Errand::round, script).await;
-    assert!(!done);
+    assert!(!errand(index, round, script).await);
 }
 
 #[tokio::test(start_paused = true)]
 async fn is_done_when_nobody_is_left() {
     let (mut index, now) = (index(), Instant::now());
     index.apply_target(deployment("a", 1, json!({})), now);
-    assert!(errand(index, Errand::round, async |server| server).await);
+    assert!(errand(index, round, async |server| server).await);
+}
+
+/// One that doesn't lead any more asks nobody to go: somebody else may have been
+/// installed since.
+#[tokio::test(start_paused = true)]
+async fn nobody_is_sent_away_after_the_term() {
+    let (mut index, now) = (index(), Instant::now());
+    index.apply_workload(workload("a", 1, json!({})), now);
+    index.apply_target(deployment("lost", 3, marked()), now);
+    let after = async |errand: &Errand| {
+        let (term, end) = Term::until_ended();
+        end();
+        errand.round(&term).await
+    };
+    assert!(!errand(index, after, async |server| server).await);
 }
 
 /// What is left is named, so that somebody can look.

@@ -11,8 +11,7 @@ use kube::{Resource, api::ListParams, core::Request};
 use napwake_api::ManagedWorkload;
 use napwake_decide::{Ports, ports::Caps};
 use serde::{Deserialize, de::IgnoredAny};
-use tokio::time::sleep;
-use tokio_util::sync::CancellationToken;
+use tokio::{sync::watch, time::sleep};
 
 use crate::{
     apply::{Applier, brief},
@@ -33,7 +32,7 @@ pub(crate) struct Work {
     reconciler: Reconciler,
     opt_ins: Option<OptIns>,
     caps: Caps,
-    led: CancellationToken,
+    led: watch::Sender<Option<Term>>,
 }
 
 impl Work {
@@ -42,7 +41,7 @@ impl Work {
             reconciler,
             opt_ins,
             caps,
-            led: CancellationToken::new(),
+            led: watch::Sender::default(),
         }
     }
 
@@ -50,7 +49,7 @@ impl Work {
     pub(crate) async fn run(self: Arc<Self>, term: Term) -> Infallible {
         let _leading = Leading::new(self.applier());
         self.catch_up().await;
-        self.led.cancel();
+        self.led.send_replace(Some(term.clone()));
         let opt_ins = async {
             match &self.opt_ins {
                 Some(opt_ins) => opt_ins.run(term.clone()).await,
@@ -63,9 +62,16 @@ impl Work {
         }
     }
 
-    /// Waits until this process has led once.
-    pub(crate) async fn has_led(&self) {
-        self.led.cancelled().await;
+    /// Waits until this process has led once, and says for how long it leads.
+    pub(crate) async fn has_led(&self) -> Term {
+        let mut led = self.led.subscribe();
+        loop {
+            if let Some(term) = led.borrow_and_update().clone() {
+                return term;
+            }
+            // It can't fail: the sender is ours.
+            led.changed().await.ok();
+        }
     }
 
     pub(crate) fn applier(&self) -> &Applier {

@@ -26,7 +26,8 @@ pub(super) fn step(s: &Settled, draft: &mut Draft) {
     };
     match (&s.standing, s.is_asleep()) {
         (Standing::Ignored | Standing::Owned(_), true) => {
-            draft.scale_up(target, s.replicas_before());
+            draft.scale_up(s, target);
+            return;
         }
         (Standing::Ignored | Standing::Owned(_), false) => draft.mark(target, None),
         // By the mark it's known again later.

@@ -4,16 +4,13 @@
 use napwake_api::workload::{ActivitySource, Phase};
 
 use super::{become_resuming, become_running};
-use crate::{draft::Draft, owners, plan::WaitCause, settle::Settled, timing::after, world::Target};
+use crate::{draft::Draft, plan::WaitCause, settle::Settled, timing::after, world::Target};
 
 /// Wakes the workload if Napwake has paused it, and waits for a Ready pod for
 /// as long as a caller could have been held.
 pub(super) fn wake_first(s: &Settled, target: &Target, draft: &mut Draft) {
     if s.is_asleep() {
-        let mut record = owners::record(target);
-        record.replicas = s.replicas_before();
-        draft.scale_up(target, record.replicas);
-        draft.status.target = Some(record);
+        draft.scale_up(s, target);
         become_resuming(s.now, ActivitySource::Command, draft);
         return;
     }

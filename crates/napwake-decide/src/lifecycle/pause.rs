@@ -7,7 +7,7 @@ use napwake_api::{
 
 use crate::{
     draft::{Draft, micro},
-    owners,
+    owners::{self, Mark},
     plan::WaitCause,
     render,
     routing::Outcome,
@@ -18,7 +18,8 @@ use crate::{
 
 /// Brings a pause that is under way one step on.
 ///
-/// Never scales down while anything it goes by is unknown.
+/// Never scales down while anything it goes by is unknown, nor before the mark
+/// is seen on the target.
 pub(super) fn go_on(s: &Settled, target: &Target, outcome: Outcome, draft: &mut Draft) {
     let Some(pause) = draft.status.pause.clone() else {
         return;
@@ -26,6 +27,8 @@ pub(super) fn go_on(s: &Settled, target: &Target, outcome: Outcome, draft: &mut 
     if draft.status.phase != Some(Phase::Pausing) || target.replicas == 0 {
         return;
     }
+    // Long before the scale-down, so that this isn't delayed by it.
+    draft.mark(target, Some(target.replicas));
     match outcome {
         Outcome::Unknown => return,
         Outcome::Working if s.now < routing_bound(&pause) => {
@@ -41,8 +44,13 @@ pub(super) fn go_on(s: &Settled, target: &Target, outcome: Outcome, draft: &mut 
     let pause = PauseStatus { routed_at, ..pause };
     draft.status.pause = Some(pause.clone());
     let until = lookout_end(s, &pause);
+    let noticed = mark_bound(&pause);
     match until {
         Some(until) if s.now < until => draft.wait(WaitCause::Lookout, Some(until)),
+        _ if s.mark != Mark::Replicas(target.replicas) => draft.wait(WaitCause::Mark, None),
+        _ if target.observed_generation < target.generation && s.now < noticed => {
+            draft.wait(WaitCause::Mark, Some(noticed));
+        }
         _ => stop(s, target, pause, draft),
     }
 }
@@ -74,6 +82,10 @@ fn routing_bound(pause: &PauseStatus) -> jiff::Timestamp {
     after(pause.started_at.0, timing::ROUTING_BOUND)
 }
 
+fn mark_bound(pause: &PauseStatus) -> jiff::Timestamp {
+    after(pause.started_at.0, timing::MARK_BOUND)
+}
+
 /// Whether any slice points at the doorman.
 fn stands(draft: &Draft) -> bool {
     draft.status.doorman.as_ref().is_some_and(|doorman| {
@@ -96,11 +108,12 @@ fn lookout_end(s: &Settled, pause: &PauseStatus) -> Option<jiff::Timestamp> {
 }
 
 /// Stops the pods. The status is written first: that fails if a stamp has come
-/// in the meantime, and it saves the replicas once more.
+/// in the meantime, it saves the replicas once more, and by it whoever ends this
+/// pause knows that a scale-down may still come.
 fn stop(s: &Settled, target: &Target, pause: PauseStatus, draft: &mut Draft) {
-    let scaled_at = pause.scaled_at.clone().unwrap_or_else(|| micro(s.now));
     draft.status.pause = Some(PauseStatus {
-        scaled_at: Some(scaled_at),
+        // Anew each time, so that no scale-down goes without this write.
+        scaled_at: Some(micro(s.now)),
         replicas: target.replicas,
         ..pause
     });

@@ -30,11 +30,11 @@ fn a_pause_and_a_wake_write_in_order() {
             "finalizer",
             "status",
             "event",
+            "mark",
             "check",
             "slice",
             "status",
             "status",
-            "mark",
             "stop",
             "status",
             "event"

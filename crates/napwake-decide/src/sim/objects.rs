@@ -17,7 +17,9 @@ pub(crate) fn empty() -> Cluster {
         refusal: None,
         stalled: Vec::new(),
         is_overtaken: false,
+        is_unattended: false,
         log: Vec::new(),
+        conflicts: Vec::new(),
         version: 0,
     }
 }
@@ -62,7 +64,6 @@ impl Cluster {
             is_broken: false,
             expected: BTreeSet::from([replicas]),
             outdated: None,
-            marked: None,
         };
         self.apps.insert(name.to_owned(), app);
         self.services.push(service(name, &format!("service-{uid}")));

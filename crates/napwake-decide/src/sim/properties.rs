@@ -216,8 +216,6 @@ impl Cluster {
             return;
         };
         match write {
-            // Held to its preconditions, and to what comes of it.
-            Write::ScaleTarget { .. } if self.is_overtaken => {}
             Write::ScaleTarget { to: 0, from, .. } => self.check_stop(name, *from),
             Write::ScaleTarget { to, .. } => {
                 let expected = &self.apps[name].expected;
@@ -244,11 +242,20 @@ impl Cluster {
 
     /// Nothing is scaled down while anything is unknown, before its route has
     /// stood for long enough, or without its replicas on record twice.
-    fn check_stop(&self, name: &str, from: i32) {
+    pub(super) fn check_stop(&self, name: &str, from: i32) {
         let needed = self.unknown.iter().find(|part| **part != Part::Pods);
-        assert_eq!(needed, None, "{name} is stopped in the dark");
+        // One who has stalled since had seen it.
+        let is_seen = self.is_overtaken || needed.is_none();
+        assert!(is_seen, "{name} is stopped in the dark: {needed:?}");
         let app = &self.apps[name];
-        let pause = self.status(name).pause.as_ref().expect("a pause");
+        // Whoever decided it, and whenever: it isn't called off.
+        let status = self.status(name);
+        assert_eq!(status.phase, Some(Phase::Pausing), "{name} is stopped");
+        let pause = status.pause.as_ref().expect("a pause");
+        assert!(
+            pause.scaled_at.is_some(),
+            "{name} is stopped off the record"
+        );
         assert_eq!(pause.replicas, from, "{name} has other replicas on record");
         let target = app.target.as_ref().expect("its target");
         assert_eq!(
@@ -384,7 +391,7 @@ impl Cluster {
     }
 
     /// Awake, with its own replicas, and nothing left over.
-    fn check_clean(&self) {
+    pub(super) fn check_clean(&self) {
         assert_eq!(self.slices.len(), 0, "slices left over: {:?}", self.slices);
         for (name, app) in &self.apps {
             let target = app.target.as_ref().expect("its target");

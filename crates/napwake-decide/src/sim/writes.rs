@@ -7,25 +7,41 @@ use crate::plan::Over;
 
 impl Cluster {
     pub(crate) fn write(&mut self, name: &str, write: Write) -> Result<(), Conflict> {
-        match &write {
+        let written = self.try_write(name, &write);
+        if written.is_err() {
+            self.conflicts.push((name.to_owned(), write));
+            return written;
+        }
+        self.log.push((self.now, name.to_owned(), write));
+        self.check_last_write();
+        self.take_note();
+        Ok(())
+    }
+
+    fn try_write(&mut self, name: &str, write: &Write) -> Result<(), Conflict> {
+        match write {
             Write::ScaleTarget {
                 target,
                 from,
                 to,
                 unchanged_since,
             } => {
-                self.scale_target(name, target, (*from, *to), unchanged_since.as_ref())?;
+                self.scale_target(name, target, (*from, *to), unchanged_since)?;
             }
             Write::MarkTarget {
                 target,
                 paused_replicas,
                 unchanged_since,
             } => {
-                self.mark_target(name, target, *paused_replicas, unchanged_since.as_ref())?;
+                self.mark_target(name, target, *paused_replicas, unchanged_since)?;
             }
             Write::ApplySlice { slice, over } => self.apply_slice(name, slice, over)?,
-            Write::DeleteSlice { name: slice, uid } => {
-                self.slices.retain(|_, known| known.uid != *uid);
+            Write::DeleteSlice {
+                name: slice,
+                uid,
+                resource_version,
+            } => {
+                self.delete_slice(slice, uid, resource_version)?;
                 self.app(name).failures.remove(slice);
             }
             Write::CheckListeners(listeners) => {
@@ -42,6 +58,9 @@ impl Cluster {
                 status,
             } => {
                 self.expect(name, resource_version)?;
+                if self.status(name) == status.as_ref() {
+                    return Ok(());
+                }
                 let version = self.version();
                 let workload = self.workload(name);
                 workload.status = (**status).clone();
@@ -70,9 +89,21 @@ impl Cluster {
             }
             Write::Event(_) => {}
         }
-        self.log.push((self.now, name.to_owned(), write));
-        self.check_last_write();
         Ok(())
+    }
+
+    /// The targets' controllers take note at once of what was written, which
+    /// makes another version of the target, as a Deployment's does.
+    fn take_note(&mut self) {
+        if self.is_unattended {
+            return;
+        }
+        let targets = self.apps.values_mut().filter_map(|app| app.target.as_mut());
+        for target in targets.filter(|one| one.observed_generation != one.generation) {
+            self.version += 1;
+            target.observed_generation = target.generation;
+            target.resource_version = self.version.to_string();
+        }
     }
 
     fn expect(&mut self, name: &str, version: &String) -> Result<(), Conflict> {
@@ -99,54 +130,61 @@ impl Cluster {
         name: &str,
         id: &TargetId,
         (from, to): (i32, i32),
-        unchanged_since: Option<&String>,
+        unchanged_since: &String,
     ) -> Result<(), Conflict> {
-        let marked = self.app(name).marked.clone();
-        let Some(target) = &self.app(name).target else {
-            return Err(Conflict);
-        };
-        // The mark before a scale-down moves the version on; the operator goes
-        // by its answer.
-        let is_unchanged = unchanged_since.is_none_or(|since| {
-            let current = &target.resource_version;
-            since == current || marked == Some((since.clone(), current.clone()))
-        });
-        if target.id != *id || target.replicas != from || !is_unchanged {
+        let target = self.unchanged_target(name, id, unchanged_since)?;
+        if target.replicas != from {
             return Err(Conflict);
         }
         self.set_replicas(name, to);
         Ok(())
     }
 
+    /// A Deployment's generation grows with its annotations, too.
     fn mark_target(
         &mut self,
         name: &str,
         id: &TargetId,
         replicas: Option<i32>,
-        unchanged_since: Option<&String>,
+        unchanged_since: &String,
     ) -> Result<(), Conflict> {
-        let version = self.version();
-        let Some(target) = self
-            .app(name)
-            .target
-            .as_mut()
-            .filter(|target| target.id == *id)
-        else {
-            return Err(Conflict);
-        };
-        if unchanged_since.is_some_and(|since| *since != target.resource_version) {
-            return Err(Conflict);
+        let target = self.unchanged_target(name, id, unchanged_since)?;
+        let key = names::signal::PAUSED_REPLICAS.to_owned();
+        let wanted = replicas.map(|replicas| replicas.to_string());
+        if target.annotations.get(&key) == wanted.as_ref() {
+            return Ok(());
         }
-        target.resource_version.clone_from(&version);
-        let key = names::signal::PAUSED_REPLICAS;
-        match replicas {
-            Some(replicas) => target
-                .annotations
-                .insert(key.to_owned(), replicas.to_string()),
-            None => target.annotations.remove(key),
+        let version = self.version();
+        let target = self.unchanged_target(name, id, unchanged_since)?;
+        target.resource_version = version;
+        target.generation += 1;
+        match wanted {
+            Some(wanted) => target.annotations.insert(key, wanted),
+            None => target.annotations.remove(&key),
         };
-        self.app(name).marked = unchanged_since.map(|since| (since.clone(), version));
         Ok(())
+    }
+
+    fn unchanged_target(
+        &mut self,
+        name: &str,
+        id: &TargetId,
+        version: &String,
+    ) -> Result<&mut Target, Conflict> {
+        let target = self.app(name).target.as_mut().ok_or(Conflict)?;
+        let is_unchanged = target.id == *id && target.resource_version == *version;
+        is_unchanged.then_some(target).ok_or(Conflict)
+    }
+
+    fn delete_slice(&mut self, name: &str, uid: &str, version: &str) -> Result<(), Conflict> {
+        let is_it = |slice: &Slice| slice.uid == uid && slice.resource_version == version;
+        match self.slices.get(name) {
+            Some(slice) if !is_it(slice) => Err(Conflict),
+            _ => {
+                self.slices.remove(name);
+                Ok(())
+            }
+        }
     }
 
     fn apply_slice(&mut self, name: &str, spec: &SliceSpec, over: &Over) -> Result<(), Conflict> {

@@ -9,10 +9,11 @@ use kube::{
     api::{DeleteParams, Patch, Preconditions},
 };
 use napwake_api::ManagedWorkload;
-use napwake_decide::world::{TargetId, Workload};
+use napwake_decide::world::{Target, Workload};
 use serde_json::json;
 
-use super::{Applier, ApplyError, patch_params, scale::Step};
+use super::{Applier, ApplyError, ask, patch_params, scale::Step};
+use crate::leader::Term;
 
 impl Applier {
     /// Scales the operator's own Deployment to 0; one that isn't there is
@@ -28,35 +29,39 @@ impl Applier {
     }
 
     /// Asks for the ManagedWorkload of that uid to be deleted.
-    pub(crate) async fn let_go(&self, workload: &Workload) -> kube::Result<()> {
+    pub(crate) async fn let_go(&self, term: &Term, workload: &Workload) -> Result<(), ApplyError> {
         let api: Api<ManagedWorkload> =
             Api::namespaced(self.client.clone(), &workload.key.namespace);
         let params = DeleteParams::default().preconditions(Preconditions {
             uid: Some(workload.uid.clone()),
             resource_version: None,
         });
+        ask(term)?;
         match api.delete(&workload.key.name, &params).await {
             Ok(_) => Ok(()),
-            Err(kube::Error::Api(status)) if matches!(status.code, 404 | 409) => Ok(()),
-            Err(error) => Err(error),
+            Err(source) => Err(ApplyError::of("delete", source)),
         }
     }
 
-    /// Gives a target that Napwake paused, and that has no ManagedWorkload any
-    /// more, its replicas back, and takes the mark off.
-    pub(crate) async fn wake_marked(
+    /// Gives a target with the mark of a pause, and without a ManagedWorkload,
+    /// its replicas back; one that has some loses the mark.
+    pub(crate) async fn free(
         &self,
+        term: &Term,
         namespace: &str,
-        target: &TargetId,
+        target: &Target,
         replicas: i32,
     ) -> Result<(), ApplyError> {
+        let version = target.resource_version.clone();
+        ask(term)?;
+        if target.replicas > 0 {
+            return self.mark(namespace, &target.id, None, &version).await;
+        }
         let step = Step {
             from: 0,
             to: replicas,
-            version: None,
+            version,
         };
-        self.scale(namespace, target, &step).await?;
-        self.mark(namespace, target, None, None).await?;
-        Ok(())
+        self.scale(namespace, &target.id, &step).await
     }
 }

@@ -8,13 +8,17 @@
 //! | Write | How | Why so |
 //! |---|---|---|
 //! | scale | JSON patch of `/scale` | only `test` can demand what is replaced |
-//! | mark | merge patch, with the uid | it must come off whoever set it |
+//! | mark | merge patch, with the resourceVersion | it must come off whoever set it |
 //! | slice | create, then merge patch with the resourceVersion | apply would take over a foreign slice |
 //! | status | replace, with the resourceVersion | what isn't planned any more must go |
 //! | finalizer | merge patch, with the resourceVersion | the list is replaced whole |
 //!
 //! All with the field manager `napwake-operator`. Server-side apply is used
 //! for none: it can't demand, and it takes off only what it put on itself.
+//!
+//! Right before each call it's asked whether this process still leads. That
+//! keeps two from working against each other; that a write which comes too late
+//! all the same does no harm is seen to by its precondition.
 
 mod events;
 mod everybody;
@@ -102,32 +106,23 @@ impl Applier {
             again: _,
             report: _,
         } = plan;
-        let mut progress = Progress::default();
         for write in writes {
-            if !term.is_mine() {
-                return Err(ApplyError::NotLeader);
-            }
-            self.write(world, write, &mut progress).await?;
+            self.write(term, world, write).await?;
         }
         Ok(())
     }
 
-    async fn write(
-        &self,
-        world: &World,
-        write: Write,
-        progress: &mut Progress,
-    ) -> Result<(), ApplyError> {
+    async fn write(&self, term: &Term, world: &World, write: Write) -> Result<(), ApplyError> {
         let workload = &world.workload;
         let namespace = workload.key.namespace.as_str();
+        ask(term)?;
         match write {
             Write::ScaleTarget {
                 target,
                 from,
                 to,
-                unchanged_since,
+                unchanged_since: version,
             } => {
-                let version = unchanged_since.map(|seen| progress.marked.take().unwrap_or(seen));
                 let step = scale::Step { from, to, version };
                 self.scale(namespace, &target, &step).await?;
                 tracing::info!(namespace, workload = workload.key.name, from, to, "scaled");
@@ -135,16 +130,25 @@ impl Applier {
             Write::MarkTarget {
                 target,
                 paused_replicas,
-                unchanged_since,
+                unchanged_since: version,
             } => {
-                let marked = self.mark(namespace, &target, paused_replicas, unchanged_since);
-                progress.marked = Some(marked.await?);
+                self.mark(namespace, &target, paused_replicas, &version)
+                    .await?;
             }
             Write::ApplySlice { slice, over } => {
-                self.apply_slice(&workload.key, slice, over).await;
+                self.apply_slice(term, &workload.key, slice, over).await?;
             }
-            Write::DeleteSlice { name, uid } => {
-                self.delete_slice(&workload.key, &name, &uid).await;
+            Write::DeleteSlice {
+                name,
+                uid,
+                resource_version,
+            } => {
+                let slice = slices::Found {
+                    name,
+                    uid,
+                    version: resource_version,
+                };
+                self.delete_slice(term, &workload.key, &slice).await?;
             }
             Write::CheckListeners(listeners) => self.prober.check(&workload.key, listeners),
             Write::WriteStatus {
@@ -166,11 +170,9 @@ impl Applier {
     }
 }
 
-/// What earlier writes of a plan answered that later ones go by.
-#[derive(Debug, Default)]
-struct Progress {
-    /// The version of the target after its mark was written.
-    marked: Option<String>,
+/// Whether this process still leads.
+fn ask(term: &Term) -> Result<(), ApplyError> {
+    term.is_mine().then_some(()).ok_or(ApplyError::NotLeader)
 }
 
 /// What an error of the API says, for people.
@@ -198,5 +200,4 @@ pub(crate) fn post_params() -> PostParams {
 }
 
 #[cfg(test)]
-#[path = "tests.rs"]
 mod tests;

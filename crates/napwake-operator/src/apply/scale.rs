@@ -16,7 +16,8 @@ const WRITE: &str = "scale";
 pub(super) struct Step {
     pub(super) from: i32,
     pub(super) to: i32,
-    pub(super) version: Option<String>,
+    /// The target's resourceVersion as seen.
+    pub(super) version: String,
 }
 
 impl Applier {
@@ -47,14 +48,12 @@ fn patch(uid: &str, step: &Step) -> Value {
         json!({"replicas": from})
     };
     let test = |path: &str, value: Value| json!({"op": "test", "path": path, "value": value});
-    let mut patch = vec![test("/metadata/uid", json!(uid)), test("/spec", spec)];
-    patch.extend(
-        version
-            .iter()
-            .map(|version| test("/metadata/resourceVersion", json!(version))),
-    );
-    patch.push(json!({"op": "add", "path": "/spec/replicas", "value": to}));
-    Value::Array(patch)
+    json!([
+        test("/metadata/uid", json!(uid)),
+        test("/metadata/resourceVersion", json!(version)),
+        test("/spec", spec),
+        {"op": "add", "path": "/spec/replicas", "value": to},
+    ])
 }
 
 async fn patch_scale(

@@ -20,8 +20,11 @@ use prometheus_client::metrics::gauge::Gauge;
 use serde_json::{Value, json};
 use tokio::sync::{Semaphore, SemaphorePermit};
 
-use super::{Applier, brief, patch_params, post_params};
-use crate::observe::{convert, thin};
+use super::{Applier, ApplyError, ask, brief, patch_params, post_params};
+use crate::{
+    leader::Term,
+    observe::{convert, thin},
+};
 
 /// Slice writes under way at once (F-163).
 const AT_ONCE: usize = 24;
@@ -55,6 +58,21 @@ impl SliceQueue {
         let _waiting = Waiting(&self.waiting);
         self.turns.acquire().await.ok()
     }
+
+    /// Leaves no turn for anybody.
+    #[cfg(test)]
+    pub(super) fn take_all(&self) -> Option<SemaphorePermit<'_>> {
+        let all = u32::try_from(AT_ONCE).ok()?;
+        self.turns.try_acquire_many(all).ok()
+    }
+}
+
+/// A slice as it was seen.
+#[derive(Debug)]
+pub(super) struct Found {
+    pub(super) name: String,
+    pub(super) uid: String,
+    pub(super) version: String,
 }
 
 /// What became of a slice write.
@@ -68,8 +86,15 @@ enum Written {
 
 impl Applier {
     /// Creates the slice or writes over the one that was seen.
-    pub(super) async fn apply_slice(&self, key: &WorkloadKey, slice: SliceSpec, over: Over) {
+    pub(super) async fn apply_slice(
+        &self,
+        term: &Term,
+        key: &WorkloadKey,
+        slice: SliceSpec,
+        over: Over,
+    ) -> Result<(), ApplyError> {
         let _turn = self.slices.turn().await;
+        ask(term)?;
         let written = match over {
             Over::Nothing => self.create_slice(&key.namespace, &slice).await,
             Over::Existing {
@@ -81,28 +106,36 @@ impl Applier {
             }
         };
         self.note(key, &slice.name, written);
+        Ok(())
     }
 
-    /// Deletes the slice of that uid.
-    pub(super) async fn delete_slice(&self, key: &WorkloadKey, name: &str, uid: &str) {
+    /// Deletes the slice, if it's as it was seen.
+    pub(super) async fn delete_slice(
+        &self,
+        term: &Term,
+        key: &WorkloadKey,
+        slice: &Found,
+    ) -> Result<(), ApplyError> {
         let _turn = self.slices.turn().await;
+        ask(term)?;
         let params = DeleteParams::default().preconditions(Preconditions {
-            uid: Some(uid.to_owned()),
-            resource_version: None,
+            uid: Some(slice.uid.clone()),
+            resource_version: Some(slice.version.clone()),
         });
-        let deleted = self.slice_api(&key.namespace).delete(name, &params).await;
-        let written = match deleted {
+        let api = self.slice_api(&key.namespace);
+        let written = match api.delete(&slice.name, &params).await {
             Ok(_) => Written::Done,
-            // Another one has its name, or none: either way this one is gone.
-            Err(kube::Error::Api(status)) if matches!(status.code, 404 | 409) => Written::Done,
+            Err(kube::Error::Api(status)) if status.code == 404 => Written::Done,
+            Err(kube::Error::Api(status)) if status.code == 409 => Written::Stale,
             Err(error) => Written::Failed(refused(&error)),
         };
         if matches!(written, Written::Done) {
-            let slice_key = (key.namespace.clone(), name.to_owned());
+            let slice_key = (key.namespace.clone(), slice.name.clone());
             self.shared
-                .change(|index, now| index.deleted_slice(&slice_key, uid, now));
+                .change(|index, now| index.deleted_slice(&slice_key, &slice.uid, now));
         }
-        self.note(key, name, written);
+        self.note(key, &slice.name, written);
+        Ok(())
     }
 
     async fn create_slice(&self, namespace: &str, slice: &SliceSpec) -> Written {

@@ -13,25 +13,22 @@ use crate::observe::{convert, thin};
 const WRITE: &str = "mark";
 
 impl Applier {
-    /// Sets the mark on the target of that uid, and version where one is given,
-    /// or takes it off; the version that it has then.
+    /// Sets the mark on the target of that uid and version, or takes it off.
     pub(super) async fn mark(
         &self,
         namespace: &str,
         target: &TargetId,
         paused_replicas: Option<i32>,
-        unchanged_since: Option<String>,
-    ) -> Result<String, ApplyError> {
+        version: &str,
+    ) -> Result<(), ApplyError> {
         let value = paused_replicas.map(|replicas| replicas.to_string());
-        // Another uid can't be written, so it's refused where it differs.
-        let mut patch = json!({"metadata": {
+        // Neither can be written, so it's refused where one differs: also where
+        // the mark is as it should be already.
+        let patch = Patch::Merge(json!({"metadata": {
             "uid": target.uid,
+            "resourceVersion": version,
             "annotations": {signal::PAUSED_REPLICAS: value},
-        }});
-        if let Some(version) = unchanged_since {
-            patch["metadata"]["resourceVersion"] = json!(version);
-        }
-        let patch = Patch::Merge(patch);
+        }}));
         let (client, params) = (self.client.clone(), patch_params());
         let scalable = match target.kind {
             TargetKind::Deployment => {
@@ -49,9 +46,8 @@ impl Applier {
         };
         let scalable = scalable.map_err(|source| ApplyError::of(WRITE, source))?;
         let observed = Arc::new(convert::target(target.kind, scalable));
-        let version = observed.target.resource_version.clone();
         self.shared
             .change(|index, now| index.wrote_target(observed, now));
-        Ok(version)
+        Ok(())
     }
 }
