@@ -62,6 +62,7 @@ pub(crate) struct Cluster {
     /// What stalled operators have yet to write, and whether one does so now.
     pub(crate) stalled: Vec<(String, Vec<Write>)>,
     pub(crate) is_overtaken: bool,
+    pub(crate) tenure: Tenure,
     /// Whether the targets' controllers stand still.
     pub(crate) is_unattended: bool,
     /// Every write that was carried out, with its workload.
@@ -256,6 +257,7 @@ impl Cluster {
             slice_failures: app.failures.clone(),
             peers: self.seen(Part::Peers, peers),
             never_idle: app.never_idle.clone(),
+            tenure: self.tenure,
         })
     }
 

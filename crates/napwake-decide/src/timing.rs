@@ -40,6 +40,11 @@ pub const DRAIN: SignedDuration = SignedDuration::from_secs(30);
 /// How long a port rests after that (DRAIN-21).
 pub const REST: SignedDuration = SignedDuration::from_secs(60);
 
+/// How long an uninstall waits for a Ready pod of what it woke, so that callers
+/// who are held meanwhile are served. That nobody is left at 0 is promised; that
+/// everybody is Ready isn't, and an uninstall has five minutes in all.
+pub const READY_BEFORE_THE_END: SignedDuration = SignedDuration::from_mins(1);
+
 /// How far a stamp may lie in the future, for clocks differ (T-12).
 pub const SKEW: SignedDuration = SignedDuration::from_secs(60);
 

@@ -99,6 +99,18 @@ pub struct World {
     /// Why the workload isn't paused on its own, where a setting of it can't
     /// be read; people may still ask for a pause.
     pub never_idle: Option<String>,
+    /// Whether Napwake stays.
+    pub tenure: Tenure,
+}
+
+/// Whether Napwake stays in the cluster.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Tenure {
+    /// It does.
+    #[default]
+    Stays,
+    /// It's about to be uninstalled, which waits for every ManagedWorkload to go.
+    Ends,
 }
 
 impl World {

@@ -39,11 +39,7 @@ pub async fn run(args: OperatorArgs, context: Context) -> Result<(), Fault> {
     let client = connect(context.program.version).await?;
     let mut registry = metrics::registry(context.program.version);
     let mut supervisor = Supervisor::new(context.token.clone());
-    let shared = Arc::new(Shared::new(Index::new(
-        doorman(&args),
-        args.defaults(),
-        Ports::new(args.caps()),
-    )));
+    let shared = Arc::new(Shared::new(index(&args)));
     let parts = Parts::new(&args, &context, &client, &shared, &mut registry);
     let synced = start(Watches {
         client: &client,
@@ -121,6 +117,15 @@ impl Parts {
         // Whoever wakes everybody takes no one in.
         let opt_ins = (!args.wake_everybody).then_some(opt_ins);
         Work::new(Reconciler::new(self.applier), opt_ins, args.caps())
+    }
+}
+
+fn index(args: &OperatorArgs) -> Index {
+    let index = Index::new(doorman(args), args.defaults(), Ports::new(args.caps()));
+    if args.wake_everybody {
+        index.before_the_end()
+    } else {
+        index
     }
 }
 

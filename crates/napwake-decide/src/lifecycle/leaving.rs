@@ -4,7 +4,13 @@
 use napwake_api::workload::{ActivitySource, Phase};
 
 use super::{become_resuming, become_running};
-use crate::{draft::Draft, plan::WaitCause, settle::Settled, timing::after, world::Target};
+use crate::{
+    draft::Draft,
+    plan::WaitCause,
+    settle::Settled,
+    timing::{self, after},
+    world::{Target, Tenure},
+};
 
 /// Wakes the workload if Napwake has paused it, and waits for a Ready pod for
 /// as long as a caller could have been held.
@@ -27,17 +33,20 @@ pub(super) fn wake_first(s: &Settled, target: &Target, draft: &mut Draft) {
 }
 
 /// The finalizer doesn't outlast a broken workload by more than `maxWait`: by
-/// then every caller that was held has been let go of.
+/// then every caller that was held has been let go of. An uninstall can't wait
+/// for each workload's own.
 fn await_ready(s: &Settled, target: &Target, draft: &mut Draft) {
     let started = draft
         .status
         .resume
         .as_ref()
         .map(|resume| resume.started_at.0);
-    let until = after(
-        started.unwrap_or(s.now),
-        s.workload().spec.wake.max_wait.0.signed(),
-    );
+    let max_wait = s.workload().spec.wake.max_wait.0.signed();
+    let patience = match s.world.tenure {
+        Tenure::Stays => max_wait,
+        Tenure::Ends => max_wait.min(timing::READY_BEFORE_THE_END),
+    };
+    let until = after(started.unwrap_or(s.now), patience);
     if s.now < until {
         draft.wait(WaitCause::ReadyPod, Some(until));
     } else {

@@ -1,8 +1,15 @@
 use jiff::SignedDuration;
-use napwake_api::{names::signal, workload::Phase};
+use napwake_api::{
+    Span,
+    names::signal,
+    workload::{MaxWait, Phase},
+};
 use rstest::rstest;
 
-use crate::sim::{Cluster, objects::running, questions::paused};
+use crate::{
+    sim::{Cluster, objects::running, questions::paused},
+    world::Tenure,
+};
 
 fn delete(cluster: &mut Cluster) {
     let now = cluster.now;
@@ -72,6 +79,29 @@ fn a_broken_workload_holds_its_deletion_no_longer_than_a_caller() {
     cluster.pass_secs(119);
     assert_eq!(cluster.phase("api"), Some(Phase::Resuming));
     cluster.pass_secs(1 + 90);
+    assert!(is_gone(&cluster));
+    assert_eq!(cluster.replicas("api"), 3);
+}
+
+/// An uninstall gives every workload its replicas back and lets go of it, however
+/// long its own callers would wait and whether it ever becomes Ready: its routes
+/// leave as ever, and its ports rest.
+#[rstest]
+#[case::starts(false, 4)]
+#[case::never_ready(true, 60)]
+fn an_uninstall_waits_a_minute_for_readiness(#[case] is_broken: bool, #[case] ready: i64) {
+    let mut cluster = paused();
+    cluster.tenure = Tenure::Ends;
+    cluster.app("api").is_broken = is_broken;
+    cluster.workload("api").spec.wake.max_wait = MaxWait(Span::from_mins(60));
+    delete(&mut cluster);
+    cluster.settle();
+    assert_eq!(cluster.replicas("api"), 3);
+    cluster.pass_secs(ready - 1);
+    assert_eq!(cluster.slices.len(), 1, "a held caller is still held");
+    cluster.pass_secs(1);
+    assert_eq!(cluster.slices.len(), 0);
+    cluster.pass_secs(90);
     assert!(is_gone(&cluster));
     assert_eq!(cluster.replicas("api"), 3);
 }

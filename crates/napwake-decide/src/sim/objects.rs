@@ -17,6 +17,7 @@ pub(crate) fn empty() -> Cluster {
         refusal: None,
         stalled: Vec::new(),
         is_overtaken: false,
+        tenure: Tenure::Stays,
         is_unattended: false,
         log: Vec::new(),
         conflicts: Vec::new(),

@@ -15,7 +15,7 @@ use napwake_api::{
 };
 use napwake_decide::{
     Ports,
-    world::{Check, DoormanState, Listener, SliceFailure, SliceProblem, WorkloadKey},
+    world::{Check, DoormanState, Listener, SliceFailure, SliceProblem, Tenure, WorkloadKey},
 };
 use tokio::time::Instant;
 
@@ -51,6 +51,7 @@ pub(crate) struct Index {
     pub(super) failures: BTreeMap<WorkloadKey, BTreeMap<String, SliceFailure>>,
     pub(super) doorman: DoormanService,
     pub(super) defaults: Defaults,
+    pub(super) tenure: Tenure,
     /// The ledger of doorman ports: behind the same lock, so that what a
     /// decision takes is taken before the next one is made.
     pub(crate) ports: Ports,
@@ -70,7 +71,16 @@ impl Index {
             failures: BTreeMap::new(),
             doorman,
             defaults,
+            tenure: Tenure::Stays,
             ports,
+        }
+    }
+
+    /// The same before an uninstall.
+    pub(crate) fn before_the_end(self) -> Self {
+        Self {
+            tenure: Tenure::Ends,
+            ..self
         }
     }
 

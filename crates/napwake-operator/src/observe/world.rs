@@ -41,6 +41,7 @@ impl Index {
         Some(World {
             workload: workload.clone(),
             never_idle: self.never_idle(&observed, &target, &namespace),
+            tenure: self.tenure,
             target: seen(target, |observed| observed.target.clone()),
             pods,
             namespace: seen(namespace, |namespace| Namespace {
