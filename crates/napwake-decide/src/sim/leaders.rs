@@ -210,7 +210,7 @@ fn pausing_for(seconds: i64) -> Cluster {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(1000) })]
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(600) })]
 
     /// Whatever two leaders have seen and however their writes fall: pods are
     /// stopped only in a pause that isn't called off, a wake ends no sleep that
