@@ -23,6 +23,12 @@ const ABOUT_US: [&str; 6] = [
     "CARGO_CRATE_NAME",
 ];
 
+/// What users run.
+const PROGRAMS: [&str; 2] = ["napwake", "kubectl-napwake"];
+
+/// What measures it.
+const BENCH: &str = "napwake-bench";
+
 #[derive(Debug, thiserror::Error)]
 pub enum BuildError {
     #[error("can't build the programs")]
@@ -41,20 +47,39 @@ pub struct Release {
 /// Builds both programs, or finds that nothing has changed.
 pub fn release(progress: &Progress) -> Result<Release, BuildError> {
     progress.line("building napwake and kubectl-napwake (a few minutes the first time)…");
+    build_release(&PROGRAMS, progress)?;
+    Ok(Release {
+        napwake: released("napwake"),
+        kubectl_napwake: released("kubectl-napwake"),
+    })
+}
+
+/// Builds the program that measures, as the others are built.
+pub fn release_bench(progress: &Progress) -> Result<PathBuf, BuildError> {
+    progress.line("building napwake-bench…");
+    // Together with the others, so that what they share is of the same features.
+    let [napwake, plugin] = PROGRAMS;
+    build_release(&[napwake, plugin, BENCH], progress)?;
+    Ok(released(BENCH))
+}
+
+fn build_release(packages: &[&str], progress: &Progress) -> Result<(), BuildError> {
     let target = workspace::target();
     files::create_dir(&target)?;
     let mut build = command();
     build
         .args(["build", "--release", "--locked", "--target-dir"])
         .arg(&target);
-    build.args(["--package=napwake", "--package=kubectl-napwake"]);
+    for package in packages {
+        build.arg(format!("--package={package}"));
+    }
     let log = target.join("release-build.log");
     run::with_heartbeat(&mut build, "building the programs", &log, progress)?;
-    let program = |name: &str| target.join("release").join(name);
-    Ok(Release {
-        napwake: program("napwake"),
-        kubectl_napwake: program("kubectl-napwake"),
-    })
+    Ok(())
+}
+
+fn released(program: &str) -> PathBuf {
+    workspace::target().join("release").join(program)
 }
 
 /// Cargo, in the clone's first folder, ready to get its arguments.

@@ -1,5 +1,6 @@
 //! The development cluster, image, install, demo, tests and checks.
 
+pub mod bench;
 pub mod cargo;
 pub mod checks;
 pub mod cluster;

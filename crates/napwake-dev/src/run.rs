@@ -74,6 +74,26 @@ pub fn succeeds(command: &mut Command) -> Result<bool, RunError> {
     }
 }
 
+/// Runs to the end; what it prints is for whoever runs us.
+pub fn passing_on(command: &mut Command) -> Result<(), RunError> {
+    let program = name(command);
+    let status = command
+        .stdin(Stdio::null())
+        .status()
+        .map_err(|source| RunError::Start {
+            program: program.clone(),
+            source,
+        })?;
+    if status.success() {
+        return Ok(());
+    }
+    Err(RunError::Failed {
+        program,
+        status,
+        last_words: "it said why".to_owned(),
+    })
+}
+
 /// Runs something that takes minutes: its output goes to a file, a line every
 /// half minute says that it still works, and its end shows the last of the file.
 pub fn with_heartbeat(

@@ -7,7 +7,8 @@ use std::process::ExitCode;
 
 use clap::{Args, Subcommand};
 use napwake_dev::cluster::{
-    self, Cluster, ClusterName, DEFAULT_NAME, Dns, NodeCount, Policies, ProxyMode, Wish,
+    self, Audit, Cluster, ClusterName, DEFAULT_NAME, Dns, NodeCount, Policies, ProxyMode, Slices,
+    Wish,
 };
 use napwake_dev::progress::Progress;
 
@@ -50,6 +51,13 @@ pub(crate) struct Up {
     /// kube-network-policies (drops) [default: none]
     #[arg(long, value_name = "ENGINE")]
     policies: Option<Policies>,
+    /// A log of all writes, in the cluster's folder: on or off [default: off]
+    #[arg(long, value_name = "SWITCH", num_args = 0..=1, default_missing_value = "on")]
+    audit: Option<Audit>,
+    /// How soon EndpointSlices follow the pods: prompt or late (up to 1.5 s)
+    /// [default: prompt]
+    #[arg(long, value_name = "PACE")]
+    slices: Option<Slices>,
 }
 
 #[derive(Debug, Args)]
@@ -78,12 +86,16 @@ pub(crate) fn run(command: Command) -> anyhow::Result<ExitCode> {
                 proxy,
                 dns,
                 policies,
+                audit,
+                slices,
             } = up;
             let wish = Wish {
                 nodes,
                 proxy,
                 dns,
                 policies,
+                audit,
+                slices,
             };
             cluster::up(&which.name, wish, &Progress::new())?;
             Ok(ExitCode::SUCCESS)

@@ -1,6 +1,7 @@
 //! `cargo xtask`: parses the command line and calls `napwake-dev`, which does
 //! the work. Nothing is decided here.
 
+mod bench;
 mod cluster;
 mod demo;
 mod package;
@@ -21,6 +22,8 @@ struct Arguments {
 
 #[derive(Debug, Subcommand)]
 enum Command {
+    /// Measure cold starts and memory on a real Kubernetes (about 15 minutes)
+    Bench(bench::Bench),
     /// A real Kubernetes on this machine
     #[command(subcommand)]
     Cluster(cluster::Command),
@@ -35,6 +38,7 @@ enum Command {
 fn main() -> ExitCode {
     let arguments = Arguments::parse();
     let done = match arguments.command {
+        Command::Bench(bench) => bench::run(bench),
         Command::Cluster(command) => cluster::run(command),
         Command::Demo(demo) => demo::run(&demo),
         Command::Package(command) => package::run(command),

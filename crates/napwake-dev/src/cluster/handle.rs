@@ -116,6 +116,11 @@ impl Cluster {
         Ok(files::link_or_copy(program, &self.state.bin().join(name))?)
     }
 
+    /// Who wrote what, where the cluster's audit is on: a JSON object a line.
+    pub fn audit_log(&self) -> PathBuf {
+        self.state.log("audit")
+    }
+
     /// A file of the cluster's own, which goes when the cluster goes.
     pub fn scratch(&self, name: &str) -> PathBuf {
         self.state.dir().join(name)

@@ -4,7 +4,7 @@
 use std::path::{Path, PathBuf};
 
 use super::ClusterError;
-use super::settings::NodeCount;
+use super::settings::{Audit, NodeCount, Slices};
 use super::state::State;
 use super::topology::{POD_RANGES, SERVICE_RANGES, Topology};
 use super::units::Unit;
@@ -26,6 +26,21 @@ const LDFLAGS: &str = "-s -w \
 /// A folder of ready-made programs, as other tools for tests know it, too.
 const READY_MADE: &str = "KUBEBUILDER_ASSETS";
 const CONTROLLERS: &str = "kube-controller-manager";
+
+/// Writes, but for the signs of life that everybody gives all the time.
+const AUDIT_POLICY: &str = "\
+apiVersion: audit.k8s.io/v1
+kind: Policy
+omitStages: [RequestReceived, ResponseStarted]
+rules:
+- level: None
+  resources:
+  - {group: coordination.k8s.io}
+  - {group: authentication.k8s.io}
+  - {group: authorization.k8s.io}
+- level: Metadata
+  verbs: [create, update, patch, delete]
+";
 
 /// Where the parts' programs come from.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -167,7 +182,7 @@ impl Parts<'_> {
         self.control("etcd", "etcd", flags)
     }
 
-    pub(super) fn apiserver(&self) -> Unit {
+    pub(super) fn apiserver(&self, audit: Audit) -> Unit {
         let pki = |file: &str| self.state.pki(file).display().to_string();
         let mut flags = vec![
             "--etcd-servers=http://127.0.0.1:2379".to_owned(),
@@ -210,12 +225,28 @@ impl Parts<'_> {
         ] {
             flags.push(flag.to_owned());
         }
-        self.control("apiserver", "kube-apiserver", flags)
+        let mut unit = self.control("apiserver", "kube-apiserver", flags);
+        if audit == Audit::On {
+            self.add_audit(&mut unit);
+        }
+        unit
     }
 
-    pub(super) fn controller_manager(&self) -> Unit {
+    /// Writes are logged beside the requests, not while they wait.
+    fn add_audit(&self, apiserver: &mut Unit) {
+        let policy = self.state.dir().join("audit-policy.yaml");
+        let log = self.state.log("audit");
+        apiserver.argv.extend([
+            format!("--audit-policy-file={}", policy.display()),
+            format!("--audit-log-path={}", log.display()),
+            "--audit-log-mode=batch".to_owned(),
+        ]);
+        apiserver.files.push((policy, AUDIT_POLICY.to_owned()));
+    }
+
+    pub(super) fn controller_manager(&self, slices: Slices) -> Unit {
         let config = self.state.part_kubeconfig("controller-manager");
-        let flags = vec![
+        let mut flags = vec![
             format!("--kubeconfig={}", config.display()),
             format!("--root-ca-file={}", self.state.pki("ca.crt").display()),
             format!(
@@ -242,6 +273,10 @@ impl Parts<'_> {
             "--node-monitor-grace-period=20s".to_owned(),
             format!("--controllers={}", self.controllers()),
         ];
+        if slices == Slices::Late {
+            // From a pod's first change on, its later ones wait for it.
+            flags.push("--endpointslice-updates-batch-period=1500ms".to_owned());
+        }
         self.control("controller-manager", CONTROLLERS, flags)
     }
 
@@ -310,7 +345,7 @@ mod tests {
             topology: &topology,
             programs,
         };
-        parts.apiserver()
+        parts.apiserver(Audit::Off)
     }
 
     #[test]
@@ -327,6 +362,26 @@ mod tests {
         ] {
             assert!(unit.argv.iter().any(|have| have == flag), "{flag}");
         }
+    }
+
+    #[test]
+    fn what_is_audited_stands_in_a_policy_of_the_clusters_own() {
+        let name = ClusterName::default();
+        let parts = Parts {
+            state: &State::below(Path::new("/state"), &name),
+            topology: &Topology::new(&name, NodeCount::One),
+            programs: &Programs::Built("/cache/kube-1".into()),
+        };
+        let unit = parts.apiserver(Audit::On);
+        let (path, text) = &unit.files[0];
+        assert!(
+            unit.argv
+                .contains(&format!("--audit-policy-file={}", path.display()))
+        );
+        assert!(path.starts_with("/state/napwake-dev"));
+        let policy: serde_json::Value = serde_saphyr::from_str(text).unwrap();
+        assert_eq!(policy["rules"][1]["level"], "Metadata");
+        assert!(parts.apiserver(Audit::Off).files.is_empty());
     }
 
     /// A folder of programs, as they are handed out ready made.

@@ -35,7 +35,9 @@ pub use down::down;
 pub use handle::Cluster;
 pub use kube_parts::KUBERNETES_VERSION;
 pub use name::{ClusterName, DEFAULT_NAME, NameError};
-pub use settings::{Dns, NodeCount, Policies, ProxyMode, Settings, UnknownWord, Wish};
+pub use settings::{
+    Audit, Dns, NodeCount, Policies, ProxyMode, Settings, Slices, UnknownWord, Wish,
+};
 pub use status::{Status, status};
 pub use up::up;
 

@@ -51,12 +51,35 @@ pub enum Policies {
     KubeNetworkPolicies,
 }
 
+/// Whether the API server keeps a log of who wrote what, and when.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Audit {
+    #[default]
+    Off,
+    On,
+}
+
+/// How soon the endpoints of Services follow their pods.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Slices {
+    #[default]
+    Prompt,
+    /// Up to 1.5 s late, as where the controller has much to do.
+    Late,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+// What a cluster made before there was a setting doesn't say stays as it was then.
+#[serde(default)]
 pub struct Settings {
     pub nodes: NodeCount,
     pub proxy: ProxyMode,
     pub dns: Dns,
     pub policies: Policies,
+    pub audit: Audit,
+    pub slices: Slices,
 }
 
 /// What a command line says; what it leaves open stays as it is.
@@ -66,6 +89,8 @@ pub struct Wish {
     pub proxy: Option<ProxyMode>,
     pub dns: Option<Dns>,
     pub policies: Option<Policies>,
+    pub audit: Option<Audit>,
+    pub slices: Option<Slices>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -100,6 +125,8 @@ impl Wish {
             proxy: self.proxy.unwrap_or(have.proxy),
             dns: self.dns.unwrap_or(have.dns),
             policies: self.policies.unwrap_or(have.policies),
+            audit: self.audit.unwrap_or(have.audit),
+            slices: self.slices.unwrap_or(have.slices),
         };
         match settings.runs_in_pods() {
             Some(what) if nodes == NodeCount::Zero => Err(Unsettled::NoNodes { what }),
@@ -150,6 +177,8 @@ macro_rules! words {
 words!(NodeCount { NodeCount::Zero = "0", NodeCount::One = "1", NodeCount::Three = "3" });
 words!(ProxyMode { ProxyMode::Nftables = "nftables", ProxyMode::Iptables = "iptables" });
 words!(Dns { Dns::Off = "off", Dns::On = "on" });
+words!(Audit { Audit::Off = "off", Audit::On = "on" });
+words!(Slices { Slices::Prompt = "prompt", Slices::Late = "late" });
 words!(Policies {
     Policies::None = "none",
     Policies::KubeRouter = "kube-router",
@@ -181,6 +210,18 @@ mod tests {
                 ..have
             }
         );
+    }
+
+    #[test]
+    fn a_cluster_made_before_there_was_a_setting_has_its_default() {
+        let text = r#"{"nodes":"three","proxy":"iptables","dns":"off","policies":"none"}"#;
+        let settings: Settings = serde_json::from_str(text).unwrap();
+        let expected = Settings {
+            nodes: NodeCount::Three,
+            proxy: ProxyMode::Iptables,
+            ..Settings::default()
+        };
+        assert_eq!(settings, expected);
     }
 
     #[test]

@@ -60,6 +60,8 @@ impl fmt::Display for Status {
             proxy,
             dns,
             policies,
+            audit,
+            slices,
         } = self.settings;
         let state = if self.is_up() {
             "up"
@@ -70,7 +72,7 @@ impl fmt::Display for Status {
         writeln!(
             f,
             "Kubernetes {}, {nodes} node(s), kube-proxy {proxy}, DNS {dns}, network policies \
-             {policies}",
+             {policies}, audit {audit}, slices {slices}",
             self.version.as_deref().unwrap_or("of an unknown version")
         )?;
         writeln!(f, "kubeconfig: {}", self.kubeconfig.display())?;

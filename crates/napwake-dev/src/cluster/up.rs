@@ -176,7 +176,7 @@ fn start(
     };
     progress.line("starting etcd and the API server…");
     units::converge(state, &parts.etcd())?;
-    units::converge(state, &parts.apiserver())?;
+    units::converge(state, &parts.apiserver(cluster.settings().audit))?;
     for node in &topology.nodes {
         start_runtime(cluster, node)?;
     }
@@ -211,7 +211,8 @@ fn start_controllers(cluster: &Cluster, parts: Parts<'_>) -> Result<(), ClusterE
     let rights = parts.state.dir().join("controllers.json");
     files::write(&rights, Parts::controllers_rights(), Access::Public)?;
     cluster.apply(&rights)?;
-    units::converge(parts.state, &parts.controller_manager())?;
+    let slices = cluster.settings().slices;
+    units::converge(parts.state, &parts.controller_manager(slices))?;
     Ok(())
 }
 

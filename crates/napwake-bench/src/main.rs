@@ -1,0 +1,116 @@
+//! `napwake-bench`: measures what Napwake promises of a cold start, on the
+//! cluster whose network it runs in, and prints tables.
+//!
+//! Owns the run. `cargo xtask bench` makes the cluster and starts this there.
+//! Asserts nothing: figures are of a machine and an hour.
+
+mod audit;
+mod caller;
+mod clock;
+mod cold;
+mod field;
+mod machine;
+mod memory;
+mod report;
+mod run;
+mod sights;
+mod stats;
+mod table;
+mod watching;
+mod way_in;
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use anyhow::{Context as _, Result};
+use clap::{Parser, ValueEnum};
+
+use crate::cold::Rounds;
+
+/// Measures a cold start in a cluster's network.
+#[derive(Debug, Parser)]
+struct Arguments {
+    /// The API server's audit log
+    #[arg(long, value_name = "FILE")]
+    audit_log: PathBuf,
+    /// How soon slices follow the pods here
+    #[arg(long, value_name = "PACE", default_value = "prompt")]
+    slices: Slices,
+    /// How many workloads there are. Memory is measured with all of them running,
+    /// and all paused
+    #[arg(long, value_name = "NUMBER", default_value_t = 100)]
+    workloads: usize,
+    /// Rounds of one workload, either way
+    #[arg(long, value_name = "NUMBER", default_value_t = 40)]
+    rounds_of_1: usize,
+    /// Rounds of five workloads at once, either way
+    #[arg(long, value_name = "NUMBER", default_value_t = 20)]
+    rounds_of_5: usize,
+    /// Rounds of twenty-five workloads at once, either way
+    #[arg(long, value_name = "NUMBER", default_value_t = 8)]
+    rounds_of_25: usize,
+    /// How long all rounds may take together
+    #[arg(long, value_name = "MINUTES", default_value_t = 10)]
+    minutes: u64,
+    /// What the image weighs, to print it
+    #[arg(long, value_name = "BYTES")]
+    image_bytes: Option<u64>,
+    /// A file for every wake's times
+    #[arg(long, value_name = "FILE")]
+    samples: Option<PathBuf>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Slices {
+    Prompt,
+    Late,
+}
+
+impl Arguments {
+    fn rounds(&self) -> Vec<Rounds> {
+        let sizes = [
+            (1, self.rounds_of_1),
+            (5, self.rounds_of_5),
+            (25, self.rounds_of_25),
+        ];
+        let wanted = sizes.map(|(at_once, rounds)| Rounds { at_once, rounds });
+        wanted.into_iter().filter(|size| size.rounds > 0).collect()
+    }
+
+    /// Late slices name a pod's address late, too, and nobody may be passed on
+    /// before that. An app that is Ready only later shows how the rest is.
+    fn ready_after(&self) -> Duration {
+        match self.slices {
+            Slices::Prompt => Duration::ZERO,
+            Slices::Late => Duration::from_secs(4),
+        }
+    }
+}
+
+fn main() -> ExitCode {
+    let done = tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build()
+        .context("start the runtime")
+        .and_then(|runtime| runtime.block_on(run::run(&Arguments::parse())));
+    done.map_or_else(|error| fail(&error), |()| ExitCode::SUCCESS)
+}
+
+fn fail(error: &anyhow::Error) -> ExitCode {
+    say(&format!("error: {error:#}"));
+    ExitCode::FAILURE
+}
+
+/// Tells a person who waits.
+fn say(line: &str) {
+    use std::io::Write as _;
+    // With nobody reading standard error there is nobody to tell.
+    drop(writeln!(std::io::stderr(), "{line}"));
+}
+
+/// Prints a part of the report.
+fn print(text: &str) -> Result<()> {
+    use std::io::Write as _;
+    writeln!(std::io::stdout(), "{text}").context("print the report")
+}

@@ -1,0 +1,230 @@
+//! A list and a watch of one kind of object, read no further than needed.
+//!
+//! Made anew rather than taken from the product: it's the measure, and must be
+//! nothing but what any tool would do.
+
+use std::collections::BTreeMap;
+use std::convert::Infallible;
+use std::net::IpAddr;
+use std::pin::pin;
+
+use anyhow::{Context as _, Result, bail};
+use futures::TryStreamExt as _;
+use kube::Client;
+use kube::api::{ListParams, WatchEvent, WatchParams};
+use kube::core::Request;
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+
+/// Longer than any run.
+const LASTS_S: u32 = 24 * 60 * 60;
+
+/// What is seen of an object.
+#[derive(Debug, Clone)]
+pub(crate) enum Change<T> {
+    Is(T),
+    Gone(T),
+}
+
+impl<T> Change<T> {
+    pub(crate) fn object(&self) -> &T {
+        let (Self::Is(object) | Self::Gone(object)) = self;
+        object
+    }
+}
+
+/// Tells of every object below `path` that has these labels, and then of every
+/// change. Ends only with an error.
+pub(crate) async fn follow<T>(
+    client: Client,
+    path: String,
+    labels: &str,
+    mut tell: impl FnMut(Change<T>),
+) -> Result<Infallible>
+where
+    T: DeserializeOwned + Clone,
+{
+    let request = Request::new(path.as_str());
+    let list = request.list(&ListParams::default().labels(labels))?;
+    let list: List<T> = client
+        .request(list)
+        .await
+        .with_context(|| format!("list {path}"))?;
+    for item in list.items {
+        tell(Change::Is(item));
+    }
+    let params = WatchParams {
+        timeout: None,
+        bookmarks: false,
+        ..WatchParams::default().labels(labels)
+    };
+    let mut watch = request.watch(&params, &list.metadata.resource_version)?;
+    let uri = format!("{}&timeoutSeconds={LASTS_S}", watch.uri());
+    *watch.uri_mut() = uri.parse().context("a path of our own")?;
+    let events = client
+        .request_events::<T>(watch)
+        .await
+        .with_context(|| format!("watch {path}"))?;
+    let mut events = pin!(events);
+    while let Some(event) = events.try_next().await? {
+        match event {
+            WatchEvent::Added(object) | WatchEvent::Modified(object) => tell(Change::Is(object)),
+            WatchEvent::Deleted(object) => tell(Change::Gone(object)),
+            WatchEvent::Bookmark(_) => {}
+            WatchEvent::Error(error) => bail!("the watch of {path} failed: {error}"),
+        }
+    }
+    bail!("the watch of {path} ended")
+}
+
+#[derive(Deserialize)]
+struct List<T> {
+    metadata: ListMeta,
+    items: Vec<T>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct ListMeta {
+    resource_version: String,
+}
+
+#[derive(Debug, Clone, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Meta {
+    pub(crate) name: String,
+    #[serde(default)]
+    pub(crate) labels: BTreeMap<String, String>,
+    #[serde(default)]
+    deletion_timestamp: Option<String>,
+}
+
+#[derive(Debug, Clone, Deserialize)]
+pub(crate) struct Pod {
+    pub(crate) metadata: Meta,
+    #[serde(default)]
+    status: PodStatus,
+}
+
+#[derive(Debug, Clone, Default, Deserialize)]
+struct PodStatus {
+    #[serde(rename = "podIP")]
+    address: Option<IpAddr>,
+    #[serde(default)]
+    conditions: Vec<Condition>,
+}
+
+#[derive(Debug, Clone, Deserialize)]
+struct Condition {
+    #[serde(rename = "type")]
+    kind: String,
+    status: String,
+}
+
+impl Pod {
+    /// Its address, if it's Ready and stays.
+    pub(crate) fn ready(&self) -> Option<IpAddr> {
+        let is_ready =
+            |condition: &Condition| condition.kind == "Ready" && condition.status == "True";
+        let ready = self.status.conditions.iter().any(is_ready);
+        let stays = self.metadata.deletion_timestamp.is_none();
+        self.status.address.filter(|_| ready && stays)
+    }
+}
+
+#[derive(Debug, Clone, Deserialize)]
+pub(crate) struct Deployment {
+    pub(crate) metadata: Meta,
+    spec: DeploymentSpec,
+}
+
+#[derive(Debug, Clone, Deserialize)]
+struct DeploymentSpec {
+    #[serde(default)]
+    replicas: i32,
+}
+
+impl Deployment {
+    /// Whether pods are asked for.
+    pub(crate) fn wants_pods(&self) -> bool {
+        self.spec.replicas > 0
+    }
+}
+
+#[derive(Debug, Clone, Deserialize)]
+pub(crate) struct Slice {
+    pub(crate) metadata: Meta,
+    /// Go writes an empty list as null.
+    endpoints: Option<Vec<Endpoint>>,
+}
+
+#[derive(Debug, Clone, Deserialize)]
+struct Endpoint {
+    #[serde(default)]
+    conditions: EndpointConditions,
+}
+
+#[derive(Debug, Clone, Default, Deserialize)]
+struct EndpointConditions {
+    #[serde(default)]
+    ready: bool,
+}
+
+impl Slice {
+    /// Whether it names an endpoint that is Ready.
+    pub(crate) fn is_ready(&self) -> bool {
+        let endpoints = self.endpoints.iter().flatten();
+        endpoints.into_iter().any(|one| one.conditions.ready)
+    }
+
+    /// Whether it names any endpoint.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.endpoints.iter().flatten().next().is_none()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_pod_is_ready_by_its_condition_until_it_leaves() {
+        let mut object = json!({"metadata": {"name": "a"}, "status": {"podIP": "10.0.0.1",
+            "conditions": [{"type": "Ready", "status": "True"}]}});
+        let ready = |object: &serde_json::Value| {
+            serde_json::from_value::<Pod>(object.clone())
+                .unwrap()
+                .ready()
+        };
+        assert_eq!(ready(&object), Some("10.0.0.1".parse().unwrap()));
+        object["metadata"]["deletionTimestamp"] = json!("2026-01-02T03:04:05Z");
+        assert_eq!(ready(&object), None);
+        assert_eq!(ready(&json!({"metadata": {"name": "a"}})), None);
+    }
+
+    #[test]
+    fn a_slice_without_endpoints_may_say_null() {
+        let slice = |endpoints: serde_json::Value| {
+            let object = json!({"metadata": {"name": "a"}, "endpoints": endpoints});
+            serde_json::from_value::<Slice>(object).unwrap()
+        };
+        assert!(slice(json!(null)).is_empty());
+        let unready = slice(json!([{"conditions": {"ready": false}}]));
+        assert!(!unready.is_empty() && !unready.is_ready());
+        assert!(slice(json!([{"conditions": {"ready": true}}])).is_ready());
+    }
+
+    #[test]
+    fn a_deployment_of_none_leaves_its_replicas_out_or_says_zero() {
+        let wants = |spec: serde_json::Value| {
+            let object = json!({"metadata": {"name": "a"}, "spec": spec});
+            serde_json::from_value::<Deployment>(object)
+                .unwrap()
+                .wants_pods()
+        };
+        assert!(!wants(json!({})) && !wants(json!({"replicas": 0})));
+        assert!(wants(json!({"replicas": 1})));
+    }
+}

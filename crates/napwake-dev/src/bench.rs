@@ -1,0 +1,131 @@
+//! `cargo xtask bench`: a cluster of its own with Napwake in it, and the program
+//! that measures there.
+//!
+//! Prepares and starts, and measures nothing. The measuring is a program of its
+//! own because it has to be built as the product is, and to run in the cluster's
+//! network; and because it needs a Kubernetes client, which these tools do without.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use crate::cargo::{self, BuildError};
+use crate::cluster::{self, Audit, Cluster, ClusterError, ClusterName, Slices};
+use crate::image::product::{self, Product, ProductError};
+use crate::image::test_app;
+use crate::install::{self, InstallError};
+use crate::progress::Progress;
+use crate::run::{self, RunError};
+use crate::target::Target;
+
+/// The cluster's name, unless another is wished for.
+pub const DEFAULT_NAME: &str = "napwake-bench";
+
+/// With late slices a part of the rounds is enough to see what they do.
+const LATE_SHARE: u32 = 4;
+
+/// What to measure.
+#[derive(Debug, Clone)]
+pub struct Wish {
+    pub name: ClusterName,
+    /// How many workloads there are while memory is looked at; up to 25: it isn't.
+    pub workloads: u32,
+    /// Rounds of 1, 5 and 25 workloads at once.
+    pub rounds: [u32; 3],
+    /// How long the rounds may take together.
+    pub minutes: u32,
+    pub late_slices: LateSlices,
+    /// A folder for every wake's times.
+    pub samples: Option<PathBuf>,
+    pub afterwards: Afterwards,
+}
+
+/// Whether it's measured once more with slices that follow their pods late.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LateSlices {
+    Measure,
+    Skip,
+}
+
+/// What becomes of the cluster.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Afterwards {
+    TakeDown,
+    Keep,
+}
+
+#[derive(Debug, thiserror::Error)]
+pub enum BenchError {
+    #[error(transparent)]
+    Build(#[from] BuildError),
+    #[error(transparent)]
+    Cluster(#[from] ClusterError),
+    #[error(transparent)]
+    Image(#[from] ProductError),
+    #[error(transparent)]
+    Install(#[from] InstallError),
+    #[error("can't measure")]
+    Measure(#[from] RunError),
+}
+
+/// Measures, and takes the cluster away however that ended, unless it's to be kept.
+pub fn run(wish: &Wish, progress: &Progress) -> Result<(), BenchError> {
+    let product = product::image(progress)?;
+    let program = cargo::release_bench(progress)?;
+    let done = on_a_cluster(wish, &product, &program, progress);
+    if wish.afterwards == Afterwards::TakeDown {
+        let down = cluster::down(&wish.name, progress).map(drop);
+        done.and(down.map_err(BenchError::from))
+    } else {
+        done
+    }
+}
+
+fn on_a_cluster(
+    wish: &Wish,
+    product: &Product,
+    program: &Path,
+    progress: &Progress,
+) -> Result<(), BenchError> {
+    let cluster = up(wish, Slices::Prompt, progress)?;
+    cluster.load_image(&test_app::image(progress)?)?;
+    install::install(&Target::Dev(cluster.clone()), None, progress)?;
+    let mut measure = measure(wish, &cluster, program, Slices::Prompt);
+    measure.arg(format!("--workloads={}", wish.workloads));
+    measure.arg(format!("--image-bytes={}", product.size));
+    run::passing_on(&mut measure)?;
+    if wish.late_slices == LateSlices::Measure {
+        let cluster = up(wish, Slices::Late, progress)?;
+        let mut measure = self::measure(wish, &cluster, program, Slices::Late);
+        measure.arg("--workloads=0");
+        run::passing_on(&mut measure)?;
+    }
+    Ok(())
+}
+
+fn up(wish: &Wish, slices: Slices, progress: &Progress) -> Result<Cluster, ClusterError> {
+    let settings = cluster::Wish {
+        audit: Some(Audit::On),
+        slices: Some(slices),
+        ..cluster::Wish::default()
+    };
+    cluster::up(&wish.name, settings, progress)
+}
+
+fn measure(wish: &Wish, cluster: &Cluster, program: &Path, slices: Slices) -> Command {
+    let mut command = cluster.command(program);
+    command.arg("--audit-log").arg(cluster.audit_log());
+    command.arg(format!("--slices={slices}"));
+    let share = match slices {
+        Slices::Prompt => 1,
+        Slices::Late => LATE_SHARE,
+    };
+    for (size, rounds) in ["1", "5", "25"].iter().zip(wish.rounds) {
+        command.arg(format!("--rounds-of-{size}={}", rounds.div_ceil(share)));
+    }
+    command.arg(format!("--minutes={}", wish.minutes.div_ceil(share)));
+    if let Some(folder) = &wish.samples {
+        let file = folder.join(format!("{slices}.tsv"));
+        command.arg("--samples").arg(file);
+    }
+    command
+}
