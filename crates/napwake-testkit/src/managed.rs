@@ -47,6 +47,22 @@ pub async fn annotate(place: &Place, name: &str, key: &str, value: &str) -> Resu
     Ok(())
 }
 
+/// Changes parts of the spec, and gives the generation that it has then.
+pub async fn respec(place: &Place, name: &str, spec: Value) -> Result<i64> {
+    let api = place.api::<ManagedWorkload>();
+    let patch = Patch::Merge(json!({"spec": spec}));
+    let patched = api.patch(name, &PatchParams::default(), &patch).await;
+    let patched = patched.with_context(|| format!("change the spec of {name}"))?;
+    patched.metadata.generation.context("its generation")
+}
+
+/// Waits until the status is about this generation of the spec.
+pub async fn observed(place: &Place, name: &str, generation: i64) -> Result<ManagedWorkloadStatus> {
+    let what = format!("the status of {name} to be about generation {generation}");
+    let is_it = |status: &ManagedWorkloadStatus| status.observed_generation == Some(generation);
+    wait::until(&what, PATIENCE, || status(place, name), is_it).await
+}
+
 /// The present time, as people's tooling stamps it.
 #[expect(
     clippy::disallowed_methods,

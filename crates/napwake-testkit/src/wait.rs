@@ -8,6 +8,9 @@ use tokio::time::Instant;
 /// How often a state is looked at.
 const EVERY: Duration = Duration::from_millis(25);
 
+/// How often one is looked at that takes long.
+const LATER_EVERY: Duration = Duration::from_millis(250);
+
 /// Looks until `probe` gives a state that `is_reached` accepts, for `bound` at
 /// most; the error then holds the last state.
 pub async fn until<S, F, P>(
@@ -21,16 +24,19 @@ where
     P: Future<Output = Result<S>>,
     F: FnMut() -> P,
 {
-    let deadline = Instant::now() + bound;
+    let start = Instant::now();
     loop {
         let state = match probe().await {
             Ok(state) if is_reached(&state) => return Ok(state),
             state => state,
         };
-        if Instant::now() >= deadline {
+        let waited = start.elapsed();
+        if waited >= bound {
             bail!("waited {bound:?} for {what}; the last state was {state:#?}");
         }
-        tokio::time::sleep(EVERY).await;
+        // Late by a twentieth at most: many tests look at one API server.
+        let pause = (waited / 20).clamp(EVERY, LATER_EVERY);
+        tokio::time::sleep(pause).await;
     }
 }
 

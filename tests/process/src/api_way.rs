@@ -1,9 +1,9 @@
-//! The doorman's way to the API server, held in the test's hand.
+//! A process's way to the API server, held in the test's hand.
 //!
 //! A proxy that takes plain HTTP and passes it to the real API server over TLS
 //! as the cluster's administrator. It remembers each request, can be cut, can
-//! lose requests of one kind, and can lie: replace a text in what the API server
-//! answers by another.
+//! lose requests of one kind, can be narrowed to one namespace, and can lie:
+//! replace a text in what the API server answers by another.
 
 use std::{
     net::SocketAddr,
@@ -25,6 +25,8 @@ use tokio::{
 };
 use tokio_rustls::{TlsConnector, client::TlsStream};
 
+use crate::narrow;
+
 /// The way. Dropping it ends every connection on it.
 #[derive(Debug)]
 pub struct ApiWay {
@@ -40,7 +42,7 @@ pub struct Request {
     pub at: Instant,
     /// `GET`, `PATCH`, `POST` …
     pub method: String,
-    /// The path with its query.
+    /// The path with its query, as it was asked for.
     pub path: String,
     /// The body, null if it isn't JSON.
     pub body: Value,
@@ -52,6 +54,8 @@ struct Shared {
     name: ServerName<'static>,
     asked: Mutex<Vec<Request>>,
     lies: Mutex<Vec<Lie>>,
+    /// The only namespace there is, as far as this way shows.
+    namespace: Mutex<Option<String>>,
     state: watch::Sender<State>,
 }
 
@@ -101,6 +105,7 @@ impl ApiWay {
             name: ServerName::IpAddress(server.ip().into()),
             asked: Mutex::default(),
             lies: Mutex::default(),
+            namespace: Mutex::default(),
             state: watch::Sender::default(),
         });
         let listener = TcpListener::bind(address).await;
@@ -139,6 +144,12 @@ impl ApiWay {
     /// Opens it again.
     pub fn mend(&self) {
         self.shared.state.send_replace(State::Open);
+    }
+
+    /// Shows the objects of this namespace alone: who asks for those of the whole
+    /// cluster gets only these.
+    pub fn narrow(&self, namespace: &str) {
+        *lock(&self.shared.namespace) = Some(namespace.to_owned());
     }
 
     /// Puts `instead` wherever the API server says `truth`, filled up with
@@ -241,7 +252,13 @@ async fn requests(
         if lost {
             return Ok(());
         }
-        server.write_all(&bytes[..end]).await?;
+        let namespace = lock(&shared.namespace).clone();
+        let narrowed = namespace.and_then(|namespace| narrow::head(&text, &namespace));
+        match narrowed {
+            Some(narrowed) => server.write_all(narrowed.as_bytes()).await?,
+            None => server.write_all(&bytes[..head]).await?,
+        }
+        server.write_all(&bytes[head..end]).await?;
         server.flush().await?;
         bytes.drain(..end);
     }

@@ -2,22 +2,15 @@
 
 use std::{
     net::{IpAddr, SocketAddr},
-    path::PathBuf,
-    process::{ExitStatus, Stdio},
+    process::ExitStatus,
     time::Duration,
 };
 
-use napwake_testkit::{Context, Result, bail, ensure, wait};
-use rustix::process::{Pid, Signal, kill_process};
-use tokio::{
-    io::{AsyncReadExt, AsyncWriteExt},
-    net::TcpStream,
-    process::{Child, Command},
-    time::{Instant, timeout},
-};
+use napwake_testkit::{Result, wait};
 
 use crate::{
     SOON,
+    daemon::{self, Daemon},
     hosts::{self, Family, Host},
     world::World,
 };
@@ -28,16 +21,12 @@ const HEALTH: u16 = 8081;
 /// Where metrics are served (OBS-22).
 pub const METRICS: u16 = 8443;
 
-/// Lines of its log that are shown when a test fails.
-const SHOWN: usize = 200;
-
 /// A running doorman. Dropping it kills the process.
 #[derive(Debug)]
 pub struct Doorman {
-    child: Child,
+    process: Daemon,
     /// Its addresses, IPv4 first.
     addresses: [IpAddr; 2],
-    log: PathBuf,
 }
 
 /// How metrics are served.
@@ -58,67 +47,35 @@ impl Doorman {
         args: &[&str],
         metrics: MetricsOver,
     ) -> Result<Self> {
-        let program = std::env::var_os("NAPWAKE_PROGRAM").context("NAPWAKE_PROGRAM must be set")?;
         let addresses = [Family::V4, Family::V6].map(|family| host.at(world.block, family));
         let [v4, v6] = addresses;
         let name = format!("doorman-{v4}").replace('.', "-");
         let log = world.api.folder().join(format!("{name}.log"));
-        let mut command = Command::new(program);
-        command
-            .arg("doorman")
-            .args(["--namespace", &world.place.namespace, "--pod-name", &name])
-            .args(["--pod-ips", &format!("{v4},{v6}"), "--log-level", "debug"])
-            .args(["--log-format", "text"])
-            .args(["--health-bind-address", &format!("{v4}:{HEALTH}")])
-            .args(["--metrics-bind-address", &format!("{v4}:{METRICS}")])
-            .args(args);
+        let mut all = vec![
+            "doorman".to_owned(),
+            format!("--namespace={}", world.place.namespace),
+            format!("--pod-name={name}"),
+            format!("--pod-ips={v4},{v6}"),
+            format!("--metrics-bind-address={v4}:{METRICS}"),
+            "--log-level=debug".to_owned(),
+        ];
+        all.extend(args.iter().map(|arg| (*arg).to_owned()));
         if metrics == MetricsOver::Http {
-            command.arg("--metrics-insecure");
+            all.push("--metrics-insecure".to_owned());
         }
-        let child = command
-            .env("KUBECONFIG", world.api.kubeconfig())
-            .stdin(Stdio::null())
-            .stdout(std::fs::File::create(&log)?)
-            .stderr(std::fs::OpenOptions::new().append(true).open(&log)?)
-            .kill_on_drop(true)
-            .spawn()
-            .context("start the doorman")?;
-        let mut doorman = Self {
-            child,
-            addresses,
-            log,
-        };
-        doorman.until_ready().await?;
-        Ok(doorman)
-    }
-
-    async fn until_ready(&mut self) -> Result<()> {
-        let deadline = Instant::now() + 3 * SOON;
-        loop {
-            if let Some(status) = self.child.try_wait()? {
-                bail!("the doorman ended: {status}\n{}", self.log());
-            }
-            match self.readiness().await {
-                Ok(true) => return Ok(()),
-                last => ensure!(
-                    Instant::now() < deadline,
-                    "not Ready: {last:?}\n{}",
-                    self.log()
-                ),
-            }
-            tokio::time::sleep(Duration::from_millis(20)).await;
-        }
+        let health = SocketAddr::new(v4, HEALTH);
+        let process = Daemon::start(&all, world.api.kubeconfig(), health, log).await?;
+        Ok(Self { process, addresses })
     }
 
     /// Whether it says that it's Ready.
     pub async fn readiness(&self) -> Result<bool> {
-        let answer = get(SocketAddr::new(self.addresses[0], HEALTH), "/readyz").await?;
-        Ok(answer.starts_with("HTTP/1.1 200 "))
+        self.process.readiness().await
     }
 
     /// Its process.
     pub fn pid(&self) -> Result<u32> {
-        self.child.id().context("the doorman has ended")
+        self.process.pid()
     }
 
     /// Where it listens for a route.
@@ -148,7 +105,7 @@ impl Doorman {
 
     /// The metrics, as Prometheus reads them.
     pub async fn metrics(&self) -> Result<String> {
-        get(SocketAddr::new(self.addresses[0], METRICS), "/metrics").await
+        daemon::get(SocketAddr::new(self.addresses[0], METRICS), "/metrics").await
     }
 
     /// The sum of a metric's series that have all these labels; 0 without one.
@@ -185,51 +142,18 @@ impl Doorman {
 
     /// Tells it to stop, as a kubelet does.
     pub fn stop(&self) -> Result<()> {
-        let id = i32::try_from(self.pid()?)?;
-        let pid = Pid::from_raw(id).context("a process id")?;
-        Ok(kill_process(pid, Signal::TERM)?)
+        self.process.stop()
     }
 
     /// Waits for its end.
     pub async fn ended(&mut self, bound: Duration) -> Result<ExitStatus> {
-        let ended = timeout(bound, self.child.wait()).await;
-        Ok(ended.with_context(|| format!("still running after {bound:?}"))??)
+        self.process.ended(bound).await
     }
 
     /// What it logged.
     pub fn log(&self) -> String {
-        std::fs::read_to_string(&self.log).unwrap_or_default()
+        self.process.log()
     }
-}
-
-/// The last lines of every doorman's log in a folder.
-pub(crate) fn logs(folder: &std::path::Path) -> String {
-    let mut shown = String::new();
-    let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
-    for path in entries.map(|entry| entry.path()) {
-        if path.extension().is_some_and(|extension| extension == "log") {
-            let text = std::fs::read_to_string(&path).unwrap_or_default();
-            let lines: Vec<_> = text.lines().collect();
-            let last = &lines[lines.len().saturating_sub(SHOWN)..];
-            let last = last.join("\n");
-            shown.extend(["--- ", &path.to_string_lossy(), " ---\n", &last, "\n"]);
-        }
-    }
-    shown
-}
-
-/// One HTTP answer, head and body.
-async fn get(address: SocketAddr, path: &str) -> Result<String> {
-    let asking = async {
-        let mut stream = TcpStream::connect(address).await?;
-        let request = format!("GET {path} HTTP/1.1\r\nHost: doorman\r\nConnection: close\r\n\r\n");
-        stream.write_all(request.as_bytes()).await?;
-        let mut answer = String::new();
-        stream.read_to_string(&mut answer).await?;
-        std::io::Result::Ok(answer)
-    };
-    let answer = timeout(SOON, asking).await;
-    Ok(answer.with_context(|| format!("no answer from {address}"))??)
 }
 
 /// Adds up the series of `name` that have these labels, in Prometheus's text.

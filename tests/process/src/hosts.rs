@@ -29,6 +29,8 @@ pub enum Host {
     Caller(u16),
     /// The way to the API server.
     Api,
+    /// The operator, with a way of its own.
+    Operator,
 }
 
 impl Host {
@@ -38,6 +40,7 @@ impl Host {
             Self::Pod(number) => 2 + number % 6,
             Self::Caller(number) => 8 + number % 6,
             Self::Api => 14,
+            Self::Operator => 15,
         }
     }
 

@@ -1,12 +1,15 @@
 //! Counting who knocks: SYNs that come to an address, answered or not.
 
-use std::net::SocketAddr;
+use std::{
+    net::{IpAddr, SocketAddr},
+    ops::RangeInclusive,
+};
 
 use napwake_testkit::{Context, Result, ensure};
 use serde_json::Value;
 use tokio::process::Command;
 
-/// A counter of the connections that are tried to one address. Dropping it
+/// A counter of the connections that are tried to an address. Dropping it
 /// removes its rule.
 #[derive(Debug)]
 pub struct Knocks {
@@ -16,20 +19,25 @@ pub struct Knocks {
 impl Knocks {
     /// Counts from now on.
     pub async fn count_at(address: SocketAddr) -> Result<Self> {
-        let ip = address.ip();
+        let port = address.port();
+        Self::count_at_any(address.ip(), port..=port).await
+    }
+
+    /// Counts those to any of these ports.
+    pub async fn count_at_any(ip: IpAddr, ports: RangeInclusive<u16>) -> Result<Self> {
+        let (first, last) = ports.into_inner();
         let name: String = ip
             .to_string()
             .chars()
             .filter(char::is_ascii_alphanumeric)
             .collect();
-        let table = format!("napwake_test_{name}_{}", address.port());
+        let table = format!("napwake_test_{name}_{first}");
         let family = if ip.is_ipv4() { "ip" } else { "ip6" };
         let rules = format!(
             "add table inet {table}\n\
              add chain inet {table} come {{ type filter hook input priority 0; }}\n\
-             add rule inet {table} come {family} daddr {ip} tcp dport {} \
-             tcp flags & (syn | ack) == syn counter\n",
-            address.port()
+             add rule inet {table} come {family} daddr {ip} tcp dport >= {first} tcp dport <= {last} \
+             tcp flags & (syn | ack) == syn counter\n"
         );
         nft(&[&rules]).await?;
         Ok(Self { table })

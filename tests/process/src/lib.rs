@@ -1,11 +1,13 @@
-//! What tests on the real `napwake doorman` process share.
+//! What tests on the real `napwake` processes share.
 //!
 //! Each test has a [`world::World`] of its own: a namespace at a real API
 //! server, addresses and doorman ports that no other test has, and a way to the
 //! API server that counts what the doorman asks for and can be cut. In it stand
 //! [`route::Route`]s with the objects that the operator and the EndpointSlice
 //! controller would write, scripted [`upstream::Upstream`]s in place of pods, a
-//! [`doorman::Doorman`], and [`caller::Caller`]s.
+//! [`doorman::Doorman`], and [`caller::Caller`]s. Tests with nobody in the
+//! operator's place write what it would write; others start an
+//! [`operator::Operator`].
 //!
 //! Nothing here is on a loopback address, and nothing gets round the doorman's
 //! rule about addresses.
@@ -17,9 +19,12 @@
 
 pub mod api_way;
 pub mod caller;
+mod daemon;
 pub mod doorman;
 pub mod hosts;
 pub mod knocks;
+mod narrow;
+pub mod operator;
 pub mod route;
 pub mod upstream;
 pub mod world;

@@ -10,22 +10,24 @@ use std::{
 use futures::FutureExt;
 use k8s_openapi::api::core::v1::{Event, Pod, ServiceAccount};
 use kube::{
-    Api,
-    api::{DeleteParams, ListParams},
+    Api, ResourceExt,
+    api::{DeleteParams, ListParams, Patch, PatchParams},
 };
 use napwake_api::ManagedWorkload;
-use napwake_testkit::{Result, block::Block, place::Place, wait};
+use napwake_testkit::{Result, block::Block, managed, place::Place, wait};
+use serde_json::json;
 
 use crate::{
     SOON,
     api_way::ApiWay,
-    doorman::{self, Doorman, MetricsOver},
+    daemon,
+    doorman::{Doorman, MetricsOver},
     hosts::{self, Family, Host},
     route::Draft,
 };
 
 /// Where the API server is found.
-const API_PORT: u16 = 8001;
+pub(crate) const API_PORT: u16 = 8001;
 
 /// A test's own world.
 #[derive(Debug)]
@@ -133,7 +135,7 @@ where
         let world = World::make(place.clone()).await?;
         let ended = AssertUnwindSafe(test(&world)).catch_unwind().await;
         if !matches!(ended, Ok(Ok(()))) {
-            eprintln!("{}", doorman::logs(world.api.folder()));
+            eprintln!("{}", daemon::logs(world.api.folder()));
         }
         clear(&place).await?;
         match ended {
@@ -144,13 +146,34 @@ where
     .await;
 }
 
-/// Removes what would keep the namespace from going: no kubelet ends its pods.
-/// Other doormen no longer have to listen for its routes.
+/// Removes what would keep the namespace from going: no kubelet ends its pods,
+/// and no operator is left to take finalizers off. Other doormen no longer have
+/// to listen for its routes.
 async fn clear(place: &Place) -> Result<()> {
     let at_once = DeleteParams::default().grace_period(0);
     let (pods, all) = (place.api::<Pod>(), ListParams::default());
     pods.delete_collection(&at_once, &all).await?;
     let workloads = place.api::<ManagedWorkload>();
-    workloads.delete_collection(&at_once, &all).await?;
+    let probe = || async {
+        workloads.delete_collection(&at_once, &all).await?;
+        let left = workloads.list(&all).await?.items;
+        let all = left.iter().map(|one| without_finalizers(&workloads, one));
+        futures::future::join_all(all).await;
+        Ok(left.len())
+    };
+    let what = "its ManagedWorkloads to go";
+    wait::until(what, managed::PATIENCE, probe, |left| *left == 0).await?;
     Ok(())
+}
+
+async fn without_finalizers(workloads: &Api<ManagedWorkload>, one: &ManagedWorkload) {
+    let name = one.name_any();
+    let patch = Patch::Merge(json!({"metadata": {"finalizers": null}}));
+    let patched = workloads
+        .patch(&name, &PatchParams::default(), &patch)
+        .await;
+    if let Err(error) = patched {
+        // It may have gone in the meantime.
+        eprintln!("the finalizers of {name} stay: {error}");
+    }
 }

@@ -52,6 +52,16 @@ impl Level {
             Self::C => "package(napwake-tests-cluster) & binary(cluster)",
         }
     }
+
+    /// How many tests run at once, where that isn't nextest's own choice of one
+    /// for each core.
+    pub const fn threads(self) -> Option<&'static str> {
+        match self {
+            // Ports that drain and rest, backoffs: they wait for most of their time.
+            Self::A => Some("8"),
+            _ => None,
+        }
+    }
 }
 
 impl fmt::Display for Level {

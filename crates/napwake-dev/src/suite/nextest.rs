@@ -31,6 +31,9 @@ pub(super) fn run(
     command
         .args(["--workspace", "-E", &filter(level, wish)])
         .arg("--no-tests=pass");
+    if let Some(threads) = level.threads() {
+        command.args(["--test-threads", threads]);
+    }
     if let Some(ready) = ready {
         ready.enter(&mut command);
     }

@@ -1,6 +1,24 @@
 //! Tests on a real API server without nodes: level A.
 //!
-//! Pods and endpoints are what a test writes. They run in the network of a
-//! control plane of their own.
+//! The real operator and doorman run as processes against it. Pods and
+//! endpoints are what a test writes, in the place of kubelets and of the
+//! controllers that make and count pods: see [`setup`]. All of it runs in the
+//! network of a control plane of its own.
 
+#![allow(
+    clippy::panic,
+    clippy::print_stderr,
+    reason = "a test may stop at what it doesn't expect, and says why"
+)]
+
+mod doorman_pods;
+mod failures;
+mod life;
+mod opting_in;
+mod ports;
+mod probes;
+mod reasons;
+mod rest;
+mod routes;
+mod setup;
 mod validation;

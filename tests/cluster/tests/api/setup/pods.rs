@@ -1,0 +1,94 @@
+//! Pods as a kubelet would report them, and slices as the EndpointSlice
+//! controller would write them.
+
+use std::net::IpAddr;
+
+use k8s_openapi::api::{core::v1::Pod, discovery::v1::EndpointSlice};
+use kube::api::{DeleteParams, Patch, PatchParams};
+use napwake_api::names::slice as names;
+use napwake_testkit::{Context, Result, place::Place};
+use napwake_tests_process::route::Standing;
+use serde_json::{Value, json};
+
+/// A Pod with these labels and addresses on a node that isn't there.
+pub(crate) async fn make(
+    place: &Place,
+    name: &str,
+    labels: &Value,
+    addresses: &[IpAddr],
+) -> Result<()> {
+    place
+        .create::<Pod>(json!({
+            "apiVersion": "v1", "kind": "Pod",
+            "metadata": {"name": name, "labels": labels},
+            "spec": {"nodeName": "nowhere", "containers": [{"name": "app", "image": "none"}]},
+        }))
+        .await?;
+    let ips: Vec<_> = addresses.iter().map(|ip| json!({"ip": ip})).collect();
+    let status = json!({"phase": "Running", "podIP": addresses.first(), "podIPs": ips});
+    write_status(place, name, status).await
+}
+
+/// Says whether a Pod is Ready; one that is `Terminating` is being deleted and
+/// stays so, since no kubelet ends it.
+pub(crate) async fn stands(place: &Place, name: &str, standing: Standing) -> Result<()> {
+    let ready = if standing == Standing::NotReady {
+        "False"
+    } else {
+        "True"
+    };
+    let status = json!({"conditions": [{"type": "Ready", "status": ready}]});
+    write_status(place, name, status).await?;
+    if standing == Standing::Terminating {
+        let pods = place.api::<Pod>();
+        pods.delete(name, &DeleteParams::default()).await?;
+    }
+    Ok(())
+}
+
+/// Ends a Pod, as its kubelet does at last.
+pub(crate) async fn end(place: &Place, name: &str) -> Result<()> {
+    let at_once = DeleteParams::default().grace_period(0);
+    let deleted = place.api::<Pod>().delete(name, &at_once).await;
+    deleted.with_context(|| format!("end Pod {name}"))?;
+    Ok(())
+}
+
+async fn write_status(place: &Place, name: &str, status: Value) -> Result<()> {
+    let patch = Patch::Merge(json!({"status": status}));
+    let pods = place.api::<Pod>();
+    let written = pods
+        .patch_status(name, &PatchParams::default(), &patch)
+        .await;
+    written.with_context(|| format!("write the status of Pod {name}"))?;
+    Ok(())
+}
+
+/// Writes the slice of a Service that names this Pod at this address.
+pub(crate) async fn endpoint(
+    place: &Place,
+    service: &str,
+    pod: &str,
+    address: IpAddr,
+    standing: Standing,
+) -> Result<()> {
+    let name = format!("{service}-{pod}");
+    let slice = json!({
+        "apiVersion": "discovery.k8s.io/v1", "kind": "EndpointSlice",
+        "metadata": {"name": name, "labels": {
+            names::SERVICE_NAME: service,
+            names::MANAGED_BY: names::MANAGED_BY_CONTROLLER,
+        }},
+        "addressType": if address.is_ipv4() { "IPv4" } else { "IPv6" },
+        "ports": [{"name": "", "port": 8080, "protocol": "TCP"}],
+        "endpoints": [{
+            "addresses": [address], "conditions": standing.conditions(), "nodeName": "nowhere",
+            "targetRef": {"kind": "Pod", "name": pod, "namespace": place.namespace},
+        }],
+    });
+    let params = PatchParams::apply("endpointslice-controller").force();
+    let api = place.api::<EndpointSlice>();
+    let written = api.patch(&name, &params, &Patch::Apply(&slice)).await;
+    written.with_context(|| format!("write EndpointSlice {slice}"))?;
+    Ok(())
+}

@@ -1,0 +1,155 @@
+//! A Deployment or StatefulSet whose controller, and whose pods' kubelet, the
+//! test is.
+
+use k8s_openapi::api::core::v1::Pod;
+use kube::{
+    Api, ResourceExt,
+    api::{ApiResource, DeleteParams, DynamicObject, ListParams, Patch, PatchParams, PostParams},
+    core::GroupVersionKind,
+};
+use napwake_testkit::{Context, Result, apps::Kind, managed::PATIENCE, place::Place, wait};
+use napwake_tests_process::route::Standing;
+use serde_json::{Value, json};
+
+use super::pods;
+
+/// A workload.
+#[derive(Clone, Debug)]
+pub(crate) struct Target {
+    place: Place,
+    kind: Kind,
+    pub(crate) name: String,
+}
+
+impl Target {
+    /// Makes it, with as many Ready pods as it asks for.
+    pub(crate) async fn make(place: &Place, kind: Kind, manifest: Value) -> Result<Self> {
+        let object: DynamicObject = serde_json::from_value(manifest)?;
+        let target = Self {
+            place: place.clone(),
+            kind,
+            name: object.name_any(),
+        };
+        let made = target.api().create(&PostParams::default(), &object).await;
+        made.with_context(|| format!("make the workload {}", target.name))?;
+        target.start_pods().await?;
+        Ok(target)
+    }
+
+    /// `Deployment` or `StatefulSet`.
+    pub(crate) fn kind_name(&self) -> &'static str {
+        match self.kind {
+            Kind::Deployment => "Deployment",
+            Kind::StatefulSet => "StatefulSet",
+        }
+    }
+
+    fn api(&self) -> Api<DynamicObject> {
+        let kind = GroupVersionKind::gvk("apps", "v1", self.kind_name());
+        let resource = ApiResource::from_gvk(&kind);
+        let place = &self.place;
+        Api::namespaced_with(place.client.clone(), &place.namespace, &resource)
+    }
+
+    /// As it is at the API server.
+    pub(crate) async fn get(&self) -> Result<DynamicObject> {
+        let found = self.api().get(&self.name).await;
+        found.with_context(|| format!("read the workload {}", self.name))
+    }
+
+    /// How many pods it asks for.
+    pub(crate) async fn replicas(&self) -> Result<i64> {
+        let found = self.get().await?;
+        found.data["spec"]["replicas"]
+            .as_i64()
+            .context("its replicas")
+    }
+
+    /// Changes parts of it.
+    pub(crate) async fn patch(&self, patch: Value) -> Result<()> {
+        let (api, params) = (self.api(), PatchParams::default());
+        let patched = api.patch(&self.name, &params, &Patch::Merge(&patch)).await;
+        patched.with_context(|| format!("write {patch} to {}", self.name))?;
+        Ok(())
+    }
+
+    /// Deletes it, and ends its pods.
+    pub(crate) async fn delete(&self) -> Result<()> {
+        let params = DeleteParams::default();
+        let deleted = self.api().delete(&self.name, &params).await;
+        deleted.with_context(|| format!("delete the workload {}", self.name))?;
+        self.end_pods().await
+    }
+
+    /// Waits until it asks for no pods.
+    pub(crate) async fn is_stopped(&self) -> Result<()> {
+        let what = format!("{} to be scaled to 0", self.name);
+        wait::until(&what, PATIENCE, || self.replicas(), |count| *count == 0).await?;
+        Ok(())
+    }
+
+    /// Waits until it asks for pods.
+    pub(crate) async fn is_started(&self) -> Result<()> {
+        let what = format!("{} to be scaled up", self.name);
+        wait::until(&what, PATIENCE, || self.replicas(), |count| *count > 0).await?;
+        Ok(())
+    }
+
+    /// Ends its pods once it asks for none.
+    pub(crate) async fn stops(&self) -> Result<()> {
+        self.is_stopped().await?;
+        self.end_pods().await?;
+        self.report().await
+    }
+
+    /// Gives it Ready pods once it asks for some.
+    pub(crate) async fn starts(&self) -> Result<()> {
+        self.is_started().await?;
+        self.start_pods().await
+    }
+
+    async fn start_pods(&self) -> Result<()> {
+        for number in 0..self.replicas().await? {
+            let (name, labels) = (format!("{}-{number}", self.name), self.labels());
+            pods::make(&self.place, &name, &labels, &[]).await?;
+            pods::stands(&self.place, &name, Standing::Ready).await?;
+        }
+        self.report().await
+    }
+
+    async fn end_pods(&self) -> Result<()> {
+        let at_once = DeleteParams::default().grace_period(0);
+        let pods = self.place.api::<Pod>();
+        let deleted = pods.delete_collection(&at_once, &self.its_pods()).await;
+        deleted.with_context(|| format!("end the pods of {}", self.name))?;
+        Ok(())
+    }
+
+    fn labels(&self) -> Value {
+        json!({"app": self.name})
+    }
+
+    fn its_pods(&self) -> ListParams {
+        ListParams::default().labels(&format!("app={}", self.name))
+    }
+
+    /// Writes the status that its controller would write: its pods, counted.
+    pub(crate) async fn report(&self) -> Result<()> {
+        let pods = self.place.pods(&self.name).await?;
+        let is_ready = |pod: &&Pod| {
+            let conditions = pod.status.as_ref().and_then(|one| one.conditions.as_ref());
+            let mut conditions = conditions.into_iter().flatten();
+            conditions.any(|one| one.type_ == "Ready" && one.status == "True")
+        };
+        let status = json!({
+            "replicas": pods.len(),
+            "readyReplicas": pods.iter().filter(is_ready).count(),
+            "observedGeneration": self.get().await?.metadata.generation,
+        });
+        let patch = Patch::Merge(json!({"status": status}));
+        let (api, params) = (self.api(), PatchParams::default());
+        let written = api.patch_status(&self.name, &params, &patch).await;
+        written.with_context(|| format!("write the status of {}", self.name))?;
+        Ok(())
+    }
+}
