@@ -1,4 +1,5 @@
-//! A process: arguments, logs, health and metrics, supervision, shutdown, the clock.
+//! A process: arguments, logs, errors, health and metrics, supervision,
+//! shutdown, the clock.
 //!
 //! Owns what every long-running Napwake process needs whatever it does: how it
 //! starts, says what it is, is watched from outside and ends. Knows nothing of
@@ -7,6 +8,7 @@
 
 pub mod admin;
 pub mod args;
+pub mod chain;
 pub mod clock;
 pub mod limits;
 pub mod log;

@@ -40,7 +40,7 @@ impl Readiness {
     pub fn new(process: &CancellationToken) -> Self {
         Self {
             missing: Arc::default(),
-            stopping: process.child_token(),
+            stopping: process.clone(),
         }
     }
 
@@ -56,11 +56,6 @@ impl Readiness {
             id,
             readiness: self.clone(),
         }
-    }
-
-    /// From now on the process isn't ready, whatever handles say (DRAIN-04).
-    pub fn unready(&self) {
-        self.stopping.cancel();
     }
 
     pub fn status(&self) -> Status {
@@ -146,9 +141,10 @@ mod tests {
 
     #[test]
     fn stopping_is_for_good() {
-        let readiness = readiness();
+        let process = CancellationToken::new();
+        let readiness = Readiness::new(&process);
         let caches = readiness.handle("caches");
-        readiness.unready();
+        process.cancel();
         assert_eq!(readiness.status(), Status::Stopping);
         caches.done();
         assert_eq!(readiness.status(), Status::Stopping);
@@ -162,13 +158,6 @@ mod tests {
         assert_eq!(readiness.status(), Status::Ready);
         process.cancel();
         assert_eq!(readiness.status(), Status::Stopping);
-    }
-
-    #[test]
-    fn unready_leaves_the_process_running() {
-        let process = CancellationToken::new();
-        Readiness::new(&process).unready();
-        assert!(!process.is_cancelled());
     }
 
     #[tokio::test]

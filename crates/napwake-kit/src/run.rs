@@ -14,12 +14,13 @@ use tokio_util::sync::CancellationToken;
 
 use crate::{
     args::LogArgs,
+    chain::Chain,
     clock::Clock,
     limits::{self, OpenFiles},
     log::{self, LogHandle},
     ready::Readiness,
     shutdown::{self, Signals},
-    supervise::{Chain, TaskError},
+    supervise::TaskError,
 };
 
 /// What runs, for logs and `napwake_build_info`.

@@ -7,7 +7,7 @@
 //! `TaskTracker`s of those who have many short tasks, this is the only place
 //! that spawns.
 
-use std::{collections::HashMap, convert::Infallible, error::Error, fmt, mem, time::Duration};
+use std::{collections::HashMap, convert::Infallible, error::Error, time::Duration};
 
 use tokio::{
     task::{Id, JoinError, JoinSet},
@@ -15,6 +15,8 @@ use tokio::{
 };
 use tokio_util::sync::CancellationToken;
 use tracing::{Instrument, error_span};
+
+use crate::chain::Chain;
 
 /// Any error of a task.
 pub type TaskError = Box<dyn Error + Send + Sync + 'static>;
@@ -137,7 +139,7 @@ impl Supervisor {
         let drained = self.drain(grace).await;
         match (first, drained) {
             (Some(failure), Err(second)) => {
-                tracing::error!(error = %second, "draining failed too");
+                tracing::error!(error = %Chain(&second), "draining failed too");
                 Err(failure)
             }
             (Some(failure), Ok(())) => Err(failure),
@@ -216,21 +218,6 @@ impl Supervisor {
             kind: Kind::Endless,
         };
         self.names.remove(&id).unwrap_or(unknown)
-    }
-}
-
-/// An error with its sources, on one line, for logs.
-pub(crate) struct Chain<'a>(pub(crate) &'a (dyn Error + 'static));
-
-impl fmt::Display for Chain<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}", self.0)?;
-        let mut next = self.0.source();
-        while let Some(error) = mem::take(&mut next) {
-            write!(f, ": {error}")?;
-            next = error.source();
-        }
-        Ok(())
     }
 }
 

@@ -74,7 +74,7 @@ pub enum AdminError {
     Certificate(#[source] rustls::Error),
 }
 
-/// How much a server takes on at once. The rest waits in the accept queue.
+/// How much a server takes on at once. One more drops the oldest connection.
 #[derive(Clone, Copy, Debug)]
 struct Limits {
     connections: usize,

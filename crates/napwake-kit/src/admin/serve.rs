@@ -1,9 +1,14 @@
 //! One bounded HTTP/1 server: accept, perhaps TLS, one request, close.
 //!
 //! Keeps no connection open between requests: scrapes and probes come many
-//! seconds apart, and an idle connection would hold one of few places.
+//! seconds apart, and an idle connection would hold one of few places. When
+//! every place is taken, the oldest connection makes room: anybody on the
+//! network can open some and say nothing, and the kubelet's probe, which is
+//! answered in a moment, must not wait behind them.
 
-use std::{convert::Infallible, io, net::SocketAddr, sync::Arc, time::Duration};
+use std::{
+    collections::VecDeque, convert::Infallible, io, net::SocketAddr, sync::Arc, time::Duration,
+};
 
 use axum::{Router, extract::ConnectInfo};
 use hyper::{Request, body::Incoming, server::conn::http1, service::Service};
@@ -14,13 +19,13 @@ use hyper_util::{
 use tokio::{
     io::{AsyncRead, AsyncWrite},
     net::{TcpListener, TcpStream},
-    sync::Semaphore,
-    task::JoinSet,
+    task::{AbortHandle, JoinSet},
     time::{Instant, sleep, timeout},
 };
 use tokio_rustls::TlsAcceptor;
 
 use super::{Limits, tls::Certificates};
+use crate::chain::Chain;
 
 /// How bytes travel.
 #[derive(Clone)]
@@ -59,24 +64,45 @@ pub(super) async fn serve(
     transport: Transport,
     limits: Limits,
 ) -> Result<Infallible, Infallible> {
-    let places = Arc::new(Semaphore::new(limits.connections));
-    let mut connections = JoinSet::new();
+    let mut connections = Connections::default();
     loop {
-        // It can't fail: nobody closes the semaphore.
-        let place = Arc::clone(&places).acquire_owned().await.ok();
-        while connections.try_join_next().is_some() {}
         let (stream, peer) = accept(&listener).await;
+        connections.make_room(limits.connections).await;
         let (app, transport) = (app.clone(), transport.clone());
-        connections.spawn(async move {
+        connections.start(async move {
             let answered = timeout(
                 limits.whole,
                 connection(stream, peer, app, transport, limits),
             );
             if let Ok(Err(error)) = answered.await {
-                tracing::debug!(%peer, %error, "admin connection failed");
+                tracing::debug!(%peer, error = %Chain(&error), "admin connection failed");
             }
-            drop(place);
         });
+    }
+}
+
+/// The connections under way; dropped with whoever serves them.
+#[derive(Default)]
+struct Connections {
+    tasks: JoinSet<()>,
+    oldest_first: VecDeque<AbortHandle>,
+}
+
+impl Connections {
+    /// Waits until fewer than `most` are left.
+    async fn make_room(&mut self, most: usize) {
+        while self.tasks.try_join_next().is_some() {}
+        self.oldest_first.retain(|task| !task.is_finished());
+        while self.tasks.len() >= most {
+            if let Some(oldest) = self.oldest_first.pop_front() {
+                oldest.abort();
+            }
+            self.tasks.join_next().await;
+        }
+    }
+
+    fn start(&mut self, connection: impl Future<Output = ()> + Send + 'static) {
+        self.oldest_first.push_back(self.tasks.spawn(connection));
     }
 }
 
@@ -105,9 +131,9 @@ fn of_one_connection(error: &io::Error) -> bool {
 
 #[derive(Debug, thiserror::Error)]
 enum ConnectionError {
-    #[error("TLS handshake failed: {0}")]
-    Handshake(io::Error),
-    #[error("HTTP failed: {0}")]
+    #[error("TLS handshake failed")]
+    Handshake(#[source] io::Error),
+    #[error("HTTP failed")]
     Http(#[from] hyper::Error),
 }
 

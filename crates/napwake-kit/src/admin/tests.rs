@@ -292,31 +292,42 @@ async fn a_port_in_use_is_named() {
     );
 }
 
-/// Callers over the limit wait; those who send nothing are let go.
-#[tokio::test]
-async fn connections_are_bounded_in_number_and_time() {
+/// A health server with limits of its own, and where it listens.
+fn limited(limits: Limits) -> (SocketAddr, JoinSet<Result<Infallible, Infallible>>) {
     let listener = listen("127.0.0.1:0".parse().unwrap()).unwrap();
     let address = listener.local_addr().unwrap();
-    let limits = Limits {
-        connections: 2,
-        whole: Duration::from_secs(5),
-        headers: Duration::from_millis(200),
-    };
     let app = routes::health(Readiness::new(&CancellationToken::new()), log_handle());
-    let _server = running(serve::serve(listener, app, Transport::Plain, limits));
+    let server = serve::serve(listener, app, Transport::Plain, limits);
+    (address, running(server))
+}
 
-    let mut silent = TcpStream::connect(address).await.unwrap();
-    let _silent_too = TcpStream::connect(address).await.unwrap();
-    let start = Instant::now();
-    check(&plain(address, &get("/healthz")).await, "200", "ok");
-    assert!(
-        start.elapsed() >= Duration::from_millis(150),
-        "it waited for a place"
-    );
-
+async fn check_closed(mut stream: TcpStream) {
     let mut rest = Vec::new();
-    timeout(PATIENCE, silent.read_to_end(&mut rest))
-        .await
-        .unwrap()
-        .unwrap();
+    let read = timeout(PATIENCE, stream.read_to_end(&mut rest)).await;
+    assert_eq!(read.expect("it is closed").unwrap(), 0);
+}
+
+/// Those who send nothing keep no place from others.
+#[tokio::test]
+async fn one_more_than_fit_drops_the_oldest() {
+    let long = Duration::from_mins(10);
+    let (address, _server) = limited(Limits {
+        connections: 2,
+        whole: long,
+        headers: long,
+    });
+    let oldest = TcpStream::connect(address).await.unwrap();
+    let second = TcpStream::connect(address).await.unwrap();
+    check(&plain(address, &get("/healthz")).await, "200", "ok");
+    check_closed(oldest).await;
+    check(&exchange(second, &get("/healthz")).await, "200", "ok");
+}
+
+#[tokio::test]
+async fn who_sends_nothing_is_let_go_after_a_while() {
+    let (address, _server) = limited(Limits {
+        headers: Duration::from_millis(200),
+        ..LIMITS
+    });
+    check_closed(TcpStream::connect(address).await.unwrap()).await;
 }

@@ -19,6 +19,7 @@ use rustls::{
 use tokio::time::Instant;
 
 use super::AdminError;
+use crate::chain::Chain;
 
 /// How old what was read of a mounted certificate may be. Rotations come days
 /// before the old one expires.
@@ -137,7 +138,9 @@ impl Certificates {
                 last.pair = pair;
             }
             Ok(None) => {}
-            Err(error) => tracing::warn!(%error, "can't use the new metrics certificate"),
+            Err(error) => {
+                tracing::warn!(error = %Chain(&error), "can't use the new metrics certificate");
+            }
         }
     }
 
