@@ -1,6 +1,6 @@
 //! The connection to the cluster that kubectl would use.
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, anyhow};
 use kube::{Api, Client, Config, config::KubeConfigOptions};
 use napwake_api::ManagedWorkload;
 
@@ -55,5 +55,54 @@ pub(crate) fn explain(error: kube::Error, doing: &str) -> anyhow::Error {
         }
         _ => "",
     };
-    anyhow::Error::new(error).context(format!("can't {doing}{hint}"))
+    let said = match error {
+        // The error's own text holds the whole answer, in a form for programmers.
+        kube::Error::Api(status) => anyhow!("{}", status.message),
+        other => other.into(),
+    };
+    said.context(format!("can't {doing}{hint}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use rstest::rstest;
+
+    use super::*;
+    use crate::outcome::one_line;
+
+    fn answer(code: u16, reason: &str) -> kube::Error {
+        let status = serde_json::json!({
+            "code": code, "reason": reason, "message": "managedworkloads \"db\" said no",
+        });
+        kube::Error::Api(serde_json::from_value(status).expect("readable"))
+    }
+
+    #[rstest]
+    #[case::missing(
+        answer(404, "NotFound"),
+        "can't wake it; is Napwake installed, and the name \
+        right? `kubectl napwake status` lists them: managedworkloads \"db\" said no"
+    )]
+    #[case::forbidden(
+        answer(403, "Forbidden"),
+        "can't wake it; ask for rights on \
+        managedworkloads.napwake.dev: managedworkloads \"db\" said no"
+    )]
+    #[case::invalid(
+        answer(422, "Invalid"),
+        "can't wake it: managedworkloads \"db\" said no"
+    )]
+    fn says_what_the_api_server_said_and_no_more(#[case] error: kube::Error, #[case] told: &str) {
+        assert_eq!(one_line(&explain(error, "wake it")), told);
+    }
+
+    #[test]
+    fn says_why_there_is_no_connection() {
+        let refused = std::io::Error::other("Connection refused");
+        let error = explain(kube::Error::Service(refused.into()), "wake it");
+        assert_eq!(
+            one_line(&error),
+            "can't wake it: ServiceError: Connection refused"
+        );
+    }
 }

@@ -21,10 +21,23 @@ impl<E: Into<anyhow::Error>> From<E> for Failure {
 pub(crate) fn exit_code(outcome: Result<(), Failure>) -> ExitCode {
     let (text, code) = match outcome {
         Ok(()) => return ExitCode::SUCCESS,
-        Err(Failure::Failed(error)) => (format!("{error:#}"), 1),
+        Err(Failure::Failed(error)) => (one_line(&error), 1),
         Err(Failure::TimedOut(text)) => (text, 3),
     };
     // Nobody is left to tell when even this can't be written.
     drop(writeln!(anstream::stderr(), "error: {text}"));
     ExitCode::from(code)
+}
+
+/// The error with its sources. What a library says both in an error's text and
+/// as its source is told once.
+pub(crate) fn one_line(error: &anyhow::Error) -> String {
+    let mut line = error.to_string();
+    for source in error.chain().skip(1) {
+        let text = source.to_string();
+        if !line.ends_with(&text) {
+            line = format!("{line}: {text}");
+        }
+    }
+    line
 }

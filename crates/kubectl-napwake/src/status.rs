@@ -130,6 +130,7 @@ fn attention(workload: &ManagedWorkload, scope: Scope) -> Option<(String, String
     ]
     .into_iter()
     .filter_map(|type_| condition::get(&status.conditions, type_))
+    // One line for each workload: the most particular of what fails.
     .rfind(|known| known.status == "False" && known.reason != RouteReason::NotPaused.to_string())?;
     let name = match scope {
         Scope::One => workload.name_any(),
