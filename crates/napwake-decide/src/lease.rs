@@ -8,14 +8,19 @@
 use std::time::Duration;
 
 /// How long a lease is good for, from when others last saw it renewed.
-pub const LEASE_DURATION: Duration = Duration::from_secs(8);
+///
+/// Only the leader can move routes, so a few seconds at most may pass without
+/// one (DRAIN-10): this and one more look. A leader that loses its lease to a
+/// slow API server begins anew as soon as that answers, which costs little.
+pub const LEASE_DURATION: Duration = Duration::from_secs(6);
 
-/// How often the leader renews it.
-pub const RENEW_EVERY: Duration = Duration::from_secs(2);
+/// How often the leader renews it, and how often others look whether it was
+/// given back.
+pub const RENEW_EVERY: Duration = Duration::from_secs(1);
 
 /// How long after its last renewal a leader must have stopped writing: before
 /// anyone may take the lease, with room for a write under way.
-pub const STOP_AFTER: Duration = Duration::from_secs(6);
+pub const STOP_AFTER: Duration = Duration::from_secs(4);
 
 /// A moment of this process's own monotonic clock.
 pub type Moment = Duration;

@@ -25,7 +25,7 @@ use tokio_util::sync::CancellationToken;
 use crate::apply::brief;
 
 /// How long one call about the Lease may take.
-const CALL: Duration = Duration::from_secs(2);
+const CALL: Duration = Duration::from_millis(1500);
 
 /// How soon a failed call is made again: often enough before the Lease is lost.
 const AGAIN: Duration = Duration::from_millis(500);

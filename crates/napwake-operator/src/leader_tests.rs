@@ -59,7 +59,7 @@ fn lease(version: u32, holder: Option<&str>, renewed: &str) -> Value {
         "metadata": {"name": "napwake-operator", "resourceVersion": version.to_string()},
         "spec": {
             "holderIdentity": holder,
-            "leaseDurationSeconds": 8,
+            "leaseDurationSeconds": LEASE_DURATION.as_secs(),
             "leaseTransitions": 4,
             "renewTime": renewed,
         },
@@ -149,7 +149,7 @@ async fn takes_over_from_one_that_vanished() {
     stand(async |mut server, working, token| {
         server.answer(200, lease(1, Some("other"), EARLIER)).await;
         let begun = Instant::now();
-        for _ in 0..4 {
+        for _ in 0..LEASE_DURATION.as_secs() / RENEW_EVERY.as_secs() {
             let look = server.answer(200, lease(1, Some("other"), EARLIER)).await;
             assert!(look.line.starts_with("GET"), "{look:?}");
             assert!(!working.now());

@@ -62,7 +62,7 @@ impl OptIns {
         for key in keys {
             self.shared.targets.add(key, Urgency::Usual);
         }
-        let work = |key| self.look_at(key, &term);
+        let work = |key, _| self.look_at(key, &term);
         self.shared.targets.run(ROOM, work).await
     }
 

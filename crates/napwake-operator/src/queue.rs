@@ -2,9 +2,10 @@
 //!
 //! A key is worked on by one at a time, waits at most once, and is worked on
 //! again if it was asked for meanwhile. Wakes have a lane and room of their own,
-//! so that none waits for other workloads' slower work. Knows nothing of what
-//! the work is, and spawns nothing: all work is part of the future that
-//! [`Queue::run`] is, and ends with it.
+//! so that none waits for other workloads' slower work; and whoever works on a
+//! key learns from its [`Hurry`] that a wake waits for that very work to end.
+//! Knows nothing of what the work is, and spawns nothing: all work is part of
+//! the future that [`Queue::run`] is, and ends with it.
 
 use std::{
     collections::{HashMap, HashSet, VecDeque},
@@ -17,7 +18,10 @@ use std::{
 use futures::{StreamExt, stream::FuturesUnordered};
 use parking_lot::Mutex;
 use tokio::{sync::Notify, task::coop::consume_budget};
-use tokio_util::time::{DelayQueue, delay_queue};
+use tokio_util::{
+    sync::CancellationToken,
+    time::{DelayQueue, delay_queue},
+};
 
 /// Work that is due later than this is done then all the same: it does no harm.
 const LONGEST_DELAY: Duration = Duration::from_hours(24);
@@ -46,6 +50,19 @@ pub(crate) enum Next {
     WhenAsked,
     /// After this time, unless somebody asks before.
     After(Duration),
+    /// The same, and then as a wake, whoever asks: one isn't done yet.
+    WakeAfter(Duration),
+}
+
+/// Whether a wake has come up for what is being worked on.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Hurry(CancellationToken);
+
+impl Hurry {
+    /// Waits until one has.
+    pub(crate) async fn comes_up(&self) {
+        self.0.cancelled().await;
+    }
 }
 
 /// Keys that wait, and keys that are worked on.
@@ -59,9 +76,11 @@ pub(crate) struct Queue<K> {
 struct Waiting<K> {
     lanes: [VecDeque<K>; 2],
     queued: HashMap<K, Urgency>,
-    running: HashSet<K>,
+    running: HashMap<K, Hurry>,
     /// Asked for while being worked on.
     again: HashMap<K, Urgency>,
+    /// Whose next work is a wake, whoever asks.
+    owed: HashSet<K>,
 }
 
 impl<K: Clone + Eq + Hash> Queue<K> {
@@ -70,8 +89,9 @@ impl<K: Clone + Eq + Hash> Queue<K> {
             waiting: Mutex::new(Waiting {
                 lanes: [VecDeque::new(), VecDeque::new()],
                 queued: HashMap::new(),
-                running: HashSet::new(),
+                running: HashMap::new(),
                 again: HashMap::new(),
+                owed: HashSet::new(),
             }),
             news: Notify::new(),
         }
@@ -89,8 +109,16 @@ impl<K: Clone + Eq + Hash> Queue<K> {
         waiting.queued.len() + waiting.again.len()
     }
 
-    fn take(&self, room: Room) -> Option<K> {
+    fn take(&self, room: Room) -> Option<(K, Hurry)> {
         self.waiting.lock().take(room)
+    }
+
+    /// Works on `key` from now on, for tests.
+    #[cfg(test)]
+    pub(crate) fn begin(&self, key: K) -> Hurry {
+        let hurry = Hurry::default();
+        self.waiting.lock().running.insert(key, hurry.clone());
+        hurry
     }
 
     /// Works for ever, and stops all work where it stands when dropped: then the
@@ -98,7 +126,7 @@ impl<K: Clone + Eq + Hash> Queue<K> {
     /// caller. Only one may run at a time.
     pub(crate) async fn run<W, F>(&self, room: Room, work: W) -> Infallible
     where
-        W: Fn(K) -> F,
+        W: Fn(K, Hurry) -> F,
         F: Future<Output = Next>,
     {
         self.waiting.lock().forget_running();
@@ -109,11 +137,11 @@ impl<K: Clone + Eq + Hash> Queue<K> {
             // The work may all be done without ever waiting; whoever shares this
             // task gets a turn all the same.
             consume_budget().await;
-            while let Some(key) = self.take(room) {
+            while let Some((key, hurry)) = self.take(room) {
                 if let Some(timer) = timers.remove(&key) {
                     delays.remove(&timer);
                 }
-                let done = work(key.clone());
+                let done = work(key.clone(), hurry);
                 running.push(async move { (key, done.await) });
             }
             // Every arm is cancel-safe: an unread notification stays stored, and
@@ -121,8 +149,8 @@ impl<K: Clone + Eq + Hash> Queue<K> {
             tokio::select! {
                 () = self.news.notified() => {}
                 Some((key, next)) = running.next(), if !running.is_empty() => {
-                    self.waiting.lock().done(&key);
-                    if let Next::After(delay) = next {
+                    self.waiting.lock().done(&key, next);
+                    if let Next::After(delay) | Next::WakeAfter(delay) = next {
                         let timer = delays.insert(key.clone(), delay.min(LONGEST_DELAY));
                         timers.insert(key, timer);
                     }
@@ -139,11 +167,19 @@ impl<K: Clone + Eq + Hash> Queue<K> {
 
 impl<K: Clone + Eq + Hash> Waiting<K> {
     fn add(&mut self, key: K, urgency: Urgency) {
-        if self.running.contains(&key) {
+        if let Some(hurry) = self.running.get(&key) {
+            if urgency == Urgency::Wake {
+                hurry.0.cancel();
+            }
             let known = self.again.entry(key).or_insert(urgency);
             *known = (*known).max(urgency);
             return;
         }
+        let urgency = if self.owed.contains(&key) {
+            Urgency::Wake
+        } else {
+            urgency
+        };
         match self.queued.get(&key) {
             Some(known) if *known >= urgency => {}
             // It waits in the slower lane too, where it's passed over.
@@ -155,7 +191,7 @@ impl<K: Clone + Eq + Hash> Waiting<K> {
     }
 
     /// The next key for which there's room; it counts as being worked on.
-    fn take(&mut self, room: Room) -> Option<K> {
+    fn take(&mut self, room: Room) -> Option<(K, Hurry)> {
         let busy = self.running.len();
         let wakes_too = busy < room.usual + room.wakes;
         let key = wakes_too
@@ -166,8 +202,10 @@ impl<K: Clone + Eq + Hash> Waiting<K> {
                 any.then(|| self.next_in(Urgency::Usual)).flatten()
             })?;
         self.queued.remove(&key);
-        self.running.insert(key.clone());
-        Some(key)
+        self.owed.remove(&key);
+        let hurry = Hurry::default();
+        self.running.insert(key.clone(), hurry.clone());
+        Some((key, hurry))
     }
 
     /// Passes over those that have moved to the faster lane, or that were taken
@@ -181,8 +219,11 @@ impl<K: Clone + Eq + Hash> Waiting<K> {
         }
     }
 
-    fn done(&mut self, key: &K) {
+    fn done(&mut self, key: &K, next: Next) {
         self.running.remove(key);
+        if matches!(next, Next::WakeAfter(_)) {
+            self.owed.insert(key.clone());
+        }
         if let Some(urgency) = self.again.remove(key) {
             self.add(key.clone(), urgency);
         }

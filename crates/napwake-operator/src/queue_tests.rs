@@ -2,6 +2,7 @@
 
 use std::{cell::RefCell, collections::BTreeMap, rc::Rc};
 
+use rstest::rstest;
 use tokio::{
     sync::Semaphore,
     time::{Instant, advance, timeout},
@@ -41,9 +42,13 @@ impl Bench {
         self.gate(key).add_permits(1);
     }
 
-    async fn work(self, key: &'static str) -> Next {
+    async fn work(self, key: &'static str, hurry: Hurry) -> Next {
         self.begun.borrow_mut().push(key);
-        self.gate(key).acquire().await.unwrap().forget();
+        let gate = self.gate(key);
+        tokio::select! {
+            permit = gate.acquire() => permit.unwrap().forget(),
+            () = hurry.comes_up() => {}
+        }
         self.next
     }
 
@@ -65,7 +70,7 @@ type Running<'a> = std::pin::Pin<Box<dyn Future<Output = Infallible> + 'a>>;
 
 fn start<'a>(queue: &'a Queue<&'static str>, bench: &Bench) -> Running<'a> {
     let bench = bench.clone();
-    Box::pin(queue.run(ROOM, move |key| bench.clone().work(key)))
+    Box::pin(queue.run(ROOM, move |key, hurry| bench.clone().work(key, hurry)))
 }
 
 #[tokio::test(start_paused = true)]
@@ -105,6 +110,47 @@ async fn wakes_overtake_and_have_room_of_their_own() {
     bench.let_go("c");
     assert_eq!(bench.settle(&queue, &mut running).await, "");
     assert_eq!(queue.depth(), 0);
+}
+
+/// Work that goes on for long ends for a wake of the same key, and for nothing
+/// else.
+#[tokio::test(start_paused = true)]
+async fn a_wake_is_told_to_whoever_works_on_it() {
+    let (queue, bench) = (Queue::new(), Bench::new(Next::WhenAsked));
+    let mut running = start(&queue, &bench);
+    queue.add("a", Urgency::Usual);
+    assert_eq!(bench.settle(&queue, &mut running).await, "a");
+    queue.add("a", Urgency::Usual);
+    queue.add("b", Urgency::Wake);
+    assert_eq!(bench.settle(&queue, &mut running).await, "b");
+    queue.add("a", Urgency::Wake);
+    assert_eq!(bench.settle(&queue, &mut running).await, "a");
+}
+
+/// A wake that couldn't be done is tried again as one, whether its time has come
+/// or something has changed.
+#[rstest]
+#[case::when_due(false)]
+#[case::when_asked(true)]
+#[tokio::test(start_paused = true)]
+async fn a_wake_that_is_owed_overtakes(#[case] is_asked: bool) {
+    let delay = Duration::from_secs(30);
+    let (queue, bench) = (Queue::new(), Bench::new(Next::WakeAfter(delay)));
+    let mut running = start(&queue, &bench);
+    queue.add("a", Urgency::Wake);
+    bench.let_go("a");
+    assert_eq!(bench.settle(&queue, &mut running).await, "a");
+    // All other room is taken, and more wait for it.
+    for key in ["b", "c", "d"] {
+        queue.add(key, Urgency::Usual);
+    }
+    assert_eq!(bench.settle(&queue, &mut running).await, "b c");
+    if is_asked {
+        queue.add("a", Urgency::Usual);
+    } else {
+        advance(delay + Duration::from_secs(1)).await;
+    }
+    assert_eq!(bench.settle(&queue, &mut running).await, "a");
 }
 
 #[tokio::test(start_paused = true)]

@@ -13,10 +13,10 @@ use parking_lot::Mutex;
 use tokio::time::Instant;
 
 use crate::{
-    apply::{Applier, ApplyError},
+    apply::{Applier, ApplyError, Leave},
     leader::Term,
     observe::{Look, count_pods},
-    queue::{Next, Room, Urgency},
+    queue::{Hurry, Next, Room, Urgency},
     shared::Shared,
 };
 
@@ -67,18 +67,22 @@ impl Reconciler {
         for key in keys {
             self.shared.workloads.add(key, Urgency::Usual);
         }
-        let work = |key| self.reconcile(key, &term);
+        let work = |key, hurry| self.reconcile(key, hurry, &term);
         self.shared.workloads.run(ROOM, work).await
     }
 
-    async fn reconcile(&self, key: WorkloadKey, term: &Term) -> Next {
+    async fn reconcile(&self, key: WorkloadKey, hurry: Hurry, term: &Term) -> Next {
         let begun = Instant::now();
-        let next = self.settle(&key, term).await;
+        let leave = Leave {
+            term,
+            hurry: &hurry,
+        };
+        let next = self.settle(&key, leave).await;
         self.applier.metrics.observe_time(begun.elapsed());
         next
     }
 
-    async fn settle(&self, key: &WorkloadKey, term: &Term) -> Next {
+    async fn settle(&self, key: &WorkloadKey, leave: Leave<'_>) -> Next {
         for _ in 0..ROUNDS {
             let Some((world, plan)) = self.decide(key).await else {
                 self.failed.lock().remove(key);
@@ -87,8 +91,14 @@ impl Reconciler {
             let again = plan.again;
             // Checks answer later, and ask for the next look then.
             let settled = plan.writes.iter().all(is_check);
-            if let Err(error) = self.applier.apply(term, &world, plan).await {
-                return self.retry(key, &error);
+            let wakes = plan.writes.iter().any(is_wake);
+            if let Err(error) = self.applier.apply(leave, &world, plan).await {
+                let wait = self.retry(key, &error);
+                return if wakes {
+                    Next::WakeAfter(wait)
+                } else {
+                    Next::After(wait)
+                };
             }
             if settled {
                 self.failed.lock().remove(key);
@@ -153,7 +163,11 @@ impl Reconciler {
         Next::After(wait + Duration::from_millis(1))
     }
 
-    fn retry(&self, key: &WorkloadKey, error: &ApplyError) -> Next {
+    /// When to decide anew after a failure, unless something changes before.
+    fn retry(&self, key: &WorkloadKey, error: &ApplyError) -> Duration {
+        if matches!(error, ApplyError::WakeFirst) {
+            return FIRST_RETRY; // It's waiting already.
+        }
         let count = {
             let mut failed = self.failed.lock();
             let count = failed.entry(key.clone()).or_insert(0);
@@ -171,11 +185,15 @@ impl Reconciler {
                 self.applier.metrics.count_error(write);
                 tracing::warn!(namespace, workload, %error, cause, "a write failed");
             }
-            ApplyError::NotLeader => {}
+            ApplyError::NotLeader | ApplyError::WakeFirst => {}
         }
         let doublings = count.saturating_sub(1).min(16);
-        Next::After(FIRST_RETRY.saturating_mul(1 << doublings).min(LAST_RETRY))
+        FIRST_RETRY.saturating_mul(1 << doublings).min(LAST_RETRY)
     }
+}
+
+const fn is_wake(write: &Write) -> bool {
+    matches!(write, Write::ScaleTarget { from: 0, .. })
 }
 
 const fn is_check(write: &Write) -> bool {

@@ -47,9 +47,17 @@ fn stamped(mut object: Value) -> Value {
     object
 }
 
+fn marked() -> Value {
+    json!({
+        "metadata": {"annotations": {signal::PAUSED_REPLICAS: "3"}},
+        "spec": {"replicas": 0},
+        "status": {"replicas": 0, "readyReplicas": 0},
+    })
+}
+
 /// Runs the reconciler over `a`, asleep and stamped, while `script` plays the
 /// API server.
-async fn reconcile<F>(script: impl FnOnce(Server) -> F)
+async fn reconcile<F>(script: impl FnOnce(Server, Arc<Shared>) -> F)
 where
     F: Future<Output = Server>,
 {
@@ -61,20 +69,16 @@ where
         napwake_decide::Ports::default(),
     );
     index.apply_namespace(namespace(1, json!({})), now);
-    let marked = json!({
-        "metadata": {"annotations": {signal::PAUSED_REPLICAS: "3"}},
-        "spec": {"replicas": 0},
-        "status": {"replicas": 0, "readyReplicas": 0},
-    });
-    index.apply_target(deployment("a", 5, marked), now);
+    index.apply_target(deployment("a", 5, marked()), now);
     index.apply_workload(workload("a", 5, stamped(asleep())), now);
     let reconciler = Reconciler::new(applier(&client, index));
     drop(client);
+    let shared = Arc::clone(&reconciler.shared);
     let server = {
         let running = reconciler.run(Term::endless());
         tokio::select! {
             never = running => match never {},
-            server = script(server) => server,
+            server = script(server, shared) => server,
         }
     };
     drop(reconciler);
@@ -92,7 +96,7 @@ fn scaled() -> Value {
 /// read before it, and then to Resuming.
 #[tokio::test(start_paused = true)]
 async fn a_stamp_leads_straight_to_one_scale_write() {
-    reconcile(async |mut server| {
+    reconcile(async |mut server, _| {
         let scale = server.answer(200, scaled()).await;
         assert_eq!(scale.line, SCALE);
         let patch = scale.body.as_array().unwrap();
@@ -106,10 +110,35 @@ async fn a_stamp_leads_straight_to_one_scale_write() {
     .await;
 }
 
+/// A wake demands the version that was seen: one that its controller has just
+/// written over is tried again as soon as the watch shows that.
+#[tokio::test(start_paused = true)]
+async fn a_wake_that_comes_too_late_is_tried_again_at_once() {
+    reconcile(async |mut server, shared| {
+        let begun = Instant::now();
+        let version = |scale: &Value| scale[1]["value"].clone();
+        let scale = server.refuse(422, "Invalid").await;
+        assert_eq!(
+            (scale.line.as_str(), version(&scale.body)),
+            (SCALE, json!("5"))
+        );
+        shared.change(|index, now| index.apply_target(deployment("a", 6, marked()), now));
+        let scale = server.answer(200, scaled()).await;
+        assert_eq!(
+            (scale.line.as_str(), version(&scale.body)),
+            (SCALE, json!("6"))
+        );
+        assert_eq!(begun.elapsed(), Duration::ZERO);
+        assert_eq!(server.refuse(409, "Conflict").await.line, STATUS);
+        server
+    })
+    .await;
+}
+
 /// What can't be written is tried again, later and later.
 #[tokio::test(start_paused = true)]
 async fn failures_back_off() {
-    reconcile(async |mut server| {
+    reconcile(async |mut server, _| {
         let mut server = {
             server.refuse(500, "InternalError").await;
             server.patient(Duration::from_mins(2))
@@ -133,7 +162,7 @@ async fn failures_back_off() {
 /// target stands isn't known until then, so nothing more is decided.
 #[tokio::test(start_paused = true)]
 async fn nothing_is_written_twice() {
-    reconcile(async |mut server| {
+    reconcile(async |mut server, _| {
         assert_eq!(server.answer(200, scaled()).await.line, SCALE);
         assert_eq!(server.refuse(409, "Conflict").await.line, STATUS);
         let mut server = server.patient(Duration::from_mins(1));

@@ -40,7 +40,7 @@ use napwake_decide::{Plan, World, Write};
 use napwake_kit::clock::Clock;
 
 pub(crate) use self::slices::SliceQueue;
-use crate::{leader::Term, metrics::OperatorMetrics, probe::Prober, shared::Shared};
+use crate::{leader::Term, metrics::OperatorMetrics, probe::Prober, queue::Hurry, shared::Shared};
 
 /// Writes what a plan says.
 pub(crate) struct Applier {
@@ -70,6 +70,9 @@ pub(crate) enum ApplyError {
     /// Another operator may lead by now.
     #[error("not the leader any more")]
     NotLeader,
+    /// A wake has come up for the same workload while a slice waited its turn.
+    #[error("a wake comes first")]
+    WakeFirst,
 }
 
 impl ApplyError {
@@ -77,7 +80,7 @@ impl ApplyError {
     pub(crate) fn cause(&self) -> Option<String> {
         match self {
             Self::Stale { source, .. } | Self::Failed { source, .. } => Some(brief(source)),
-            Self::NotLeader => None,
+            Self::NotLeader | Self::WakeFirst => None,
         }
     }
 
@@ -97,7 +100,7 @@ impl Applier {
     /// Carries out the plan up to its first failure that doesn't stand alone.
     pub(crate) async fn apply(
         &self,
-        term: &Term,
+        leave: Leave<'_>,
         world: &World,
         plan: Plan,
     ) -> Result<(), ApplyError> {
@@ -107,15 +110,15 @@ impl Applier {
             report: _,
         } = plan;
         for write in writes {
-            self.write(term, world, write).await?;
+            self.write(leave, world, write).await?;
         }
         Ok(())
     }
 
-    async fn write(&self, term: &Term, world: &World, write: Write) -> Result<(), ApplyError> {
+    async fn write(&self, leave: Leave<'_>, world: &World, write: Write) -> Result<(), ApplyError> {
         let workload = &world.workload;
         let namespace = workload.key.namespace.as_str();
-        ask(term)?;
+        ask(leave.term)?;
         match write {
             Write::ScaleTarget {
                 target,
@@ -136,7 +139,7 @@ impl Applier {
                     .await?;
             }
             Write::ApplySlice { slice, over } => {
-                self.apply_slice(term, &workload.key, slice, over).await?;
+                self.apply_slice(leave, &workload.key, slice, over).await?;
             }
             Write::DeleteSlice {
                 name,
@@ -148,7 +151,7 @@ impl Applier {
                     uid,
                     version: resource_version,
                 };
-                self.delete_slice(term, &workload.key, &slice).await?;
+                self.delete_slice(leave, &workload.key, &slice).await?;
             }
             Write::CheckListeners(listeners) => self.prober.check(&workload.key, listeners),
             Write::WriteStatus {
@@ -168,6 +171,15 @@ impl Applier {
         }
         Ok(())
     }
+}
+
+/// Until when a plan may be carried out.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Leave<'a> {
+    /// While this process leads.
+    pub(crate) term: &'a Term,
+    /// While no wake waits for it to end.
+    pub(crate) hurry: &'a Hurry,
 }
 
 /// Whether this process still leads.

@@ -2,7 +2,8 @@
 //!
 //! Failures are noted in the index and hold nothing up (ROUTE-38, ROUTE-39). A
 //! foreign slice is never written (ROUTE-72). All writes pass one bounded queue,
-//! so that moving a thousand Services leaves room for a wake (DRAIN-07).
+//! so that moving a thousand Services leaves room for a wake (DRAIN-07); one of
+//! a workload whose own slice waits there takes that slice out of the queue.
 
 use std::sync::Arc;
 
@@ -20,11 +21,8 @@ use prometheus_client::metrics::gauge::Gauge;
 use serde_json::{Value, json};
 use tokio::sync::{Semaphore, SemaphorePermit};
 
-use super::{Applier, ApplyError, ask, brief, patch_params, post_params};
-use crate::{
-    leader::Term,
-    observe::{convert, thin},
-};
+use super::{Applier, ApplyError, Leave, ask, brief, patch_params, post_params};
+use crate::observe::{convert, thin};
 
 /// Slice writes under way at once (F-163).
 const AT_ONCE: usize = 24;
@@ -45,8 +43,9 @@ impl SliceQueue {
         }
     }
 
-    /// None once it's closed, which it never is.
-    async fn turn(&self) -> Option<SemaphorePermit<'_>> {
+    /// Waits for a turn and asks whether there's still leave to write. There's
+    /// no permit once the queue is closed, which it never is.
+    async fn turn(&self, leave: Leave<'_>) -> Result<Option<SemaphorePermit<'_>>, ApplyError> {
         /// Counts for as long as it's waited, by whatever path that ends.
         struct Waiting<'a>(&'a Gauge);
         impl Drop for Waiting<'_> {
@@ -56,7 +55,13 @@ impl SliceQueue {
         }
         self.waiting.inc();
         let _waiting = Waiting(&self.waiting);
-        self.turns.acquire().await.ok()
+        let permit = tokio::select! {
+            biased;
+            permit = self.turns.acquire() => permit.ok(),
+            () = leave.hurry.comes_up() => return Err(ApplyError::WakeFirst),
+        };
+        ask(leave.term)?;
+        Ok(permit)
     }
 
     /// Leaves no turn for anybody.
@@ -88,13 +93,12 @@ impl Applier {
     /// Creates the slice or writes over the one that was seen.
     pub(super) async fn apply_slice(
         &self,
-        term: &Term,
+        leave: Leave<'_>,
         key: &WorkloadKey,
         slice: SliceSpec,
         over: Over,
     ) -> Result<(), ApplyError> {
-        let _turn = self.slices.turn().await;
-        ask(term)?;
+        let _turn = self.slices.turn(leave).await?;
         let written = match over {
             Over::Nothing => self.create_slice(&key.namespace, &slice).await,
             Over::Existing {
@@ -112,12 +116,11 @@ impl Applier {
     /// Deletes the slice, if it's as it was seen.
     pub(super) async fn delete_slice(
         &self,
-        term: &Term,
+        leave: Leave<'_>,
         key: &WorkloadKey,
         slice: &Found,
     ) -> Result<(), ApplyError> {
-        let _turn = self.slices.turn().await;
-        ask(term)?;
+        let _turn = self.slices.turn(leave).await?;
         let params = DeleteParams::default().preconditions(Preconditions {
             uid: Some(slice.uid.clone()),
             resource_version: Some(slice.version.clone()),

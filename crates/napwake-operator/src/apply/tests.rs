@@ -42,9 +42,13 @@ where
     drop(client);
     let mut plan = Plan::nothing(Timestamp::UNIX_EPOCH);
     plan.writes = writes;
-    let term = Term::endless();
+    let (term, hurry) = (Term::endless(), Hurry::default());
+    let leave = Leave {
+        term: &term,
+        hurry: &hurry,
+    };
     let (result, (server, calls)) =
-        tokio::join!(applier.apply(&term, &world, plan), answers(server));
+        tokio::join!(applier.apply(leave, &world, plan), answers(server));
     let shared = Arc::clone(&applier.shared);
     drop(applier);
     server.done().await;
@@ -182,7 +186,7 @@ async fn a_failure_ends_the_plan(#[case] code: u16, #[case] expected: &str) {
     let word = match result.unwrap_err() {
         ApplyError::Stale { .. } => "stale",
         ApplyError::Failed { .. } => "failed",
-        ApplyError::NotLeader => "not leader",
+        ApplyError::NotLeader | ApplyError::WakeFirst => "told to stop",
     };
     assert_eq!(word, expected);
 }

@@ -47,7 +47,8 @@ pub(crate) struct Index {
     pub(super) services: Layered<ObservedService>,
     pub(super) slices: Layered<ObservedSlice>,
     pub(super) pods: Layered<ObservedPod>,
-    pub(super) checks: BTreeMap<Listener, Check>,
+    /// By port: a decision asks for those of few among thousands.
+    pub(super) checks: BTreeMap<u16, BTreeMap<Listener, Check>>,
     pub(super) failures: BTreeMap<WorkloadKey, BTreeMap<String, SliceFailure>>,
     pub(super) doorman: DoormanService,
     pub(super) defaults: Defaults,
@@ -168,12 +169,9 @@ impl Index {
             routes(observed).map(|route| route.doorman_port).collect()
         };
         let (before, after) = (ports(old), ports(new));
-        if before.is_subset(&after) {
-            return;
+        for port in before.difference(&after) {
+            self.checks.remove(port);
         }
-        self.checks.retain(|listener, _| {
-            !before.contains(&listener.port) || after.contains(&listener.port)
-        });
     }
 
     pub(crate) fn apply_target(&mut self, new: Arc<ObservedTarget>, now: Instant) -> Concerns {
@@ -381,8 +379,9 @@ impl Index {
                 new.pod.state == DoormanState::Ready && new.pod.pod.uid == old.pod.pod.uid
             });
             if !stays_ready {
-                self.checks
-                    .retain(|listener, _| listener.pod != old.pod.pod.uid);
+                for checks in self.checks.values_mut() {
+                    checks.retain(|listener, _| listener.pod != old.pod.pod.uid);
+                }
             }
         }
         Concerns::of_doorman(self, now)
@@ -390,7 +389,10 @@ impl Index {
 
     /// A connect check ended.
     pub(crate) fn checked(&mut self, listener: Listener, check: Check) {
-        self.checks.insert(listener, check);
+        self.checks
+            .entry(listener.port)
+            .or_default()
+            .insert(listener, check);
     }
 
     /// A slice write failed.

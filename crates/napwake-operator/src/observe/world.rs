@@ -36,7 +36,6 @@ impl Index {
         let ports: BTreeSet<u16> = routes(Some(&observed))
             .map(|route| route.doorman_port)
             .collect();
-        let checks = self.checks.iter();
         let namespace = self.look_namespace(&key.namespace, now);
         Some(World {
             workload: workload.clone(),
@@ -50,8 +49,10 @@ impl Index {
             services: Seen::Known(services),
             slices: Seen::Known(slices),
             doorman: self.doorman(now),
-            checks: checks
-                .filter(|(listener, _)| ports.contains(&listener.port))
+            checks: ports
+                .iter()
+                .filter_map(|port| self.checks.get(port))
+                .flatten()
                 .map(|(listener, check)| (listener.clone(), *check))
                 .collect(),
             slice_failures: self.failures.get(key).cloned().unwrap_or_default(),

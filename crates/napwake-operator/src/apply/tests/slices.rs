@@ -1,7 +1,12 @@
 //! Writes of EndpointSlices.
 
+use tokio::sync::SemaphorePermit;
+
 use super::*;
-use crate::apply::slices::Found;
+use crate::{
+    apply::slices::Found,
+    queue::{Queue, Urgency},
+};
 
 fn spec() -> SliceSpec {
     SliceSpec {
@@ -189,14 +194,13 @@ async fn a_slice_is_deleted_only_as_it_was_seen(#[case] code: u16) {
     assert!(applied.world().slice_failures.is_empty());
 }
 
-/// Whether this process leads is asked right before each call, not only before
-/// the plan: one that had to wait for its turn among the slices finds that its
-/// time is over.
-#[rstest]
-#[case::applied(create())]
-#[case::deleted(delete())]
-#[tokio::test(start_paused = true)]
-async fn no_slice_is_written_after_the_term(#[case] write: Write) {
+/// One with its turn taken by others, and what ends its wait.
+async fn wait_for_a_turn(
+    write: Write,
+    end: impl FnOnce(SemaphorePermit<'_>),
+    term: &Term,
+    hurry: &Hurry,
+) -> Result<(), ApplyError> {
     let (client, server) = api();
     let (mut index, now) = (index(), tokio::time::Instant::now());
     index.apply_workload(workload("a", 5, json!({})), now);
@@ -204,19 +208,50 @@ async fn no_slice_is_written_after_the_term(#[case] write: Write) {
     let world = index.world(&key("a"), seen, now).unwrap();
     let applier = applier(&client, index);
     drop(client);
-    let (term, end) = Term::until_ended();
     let mut plan = Plan::nothing(Timestamp::UNIX_EPOCH);
     plan.writes = vec![write];
-    let turns = applier.slices.take_all();
+    let turns = applier.slices.take_all().unwrap();
     let ending = async {
         tokio::task::yield_now().await;
-        end();
-        drop(turns);
+        end(turns);
     };
-    let (result, ()) = tokio::join!(applier.apply(&term, &world, plan), ending);
-    assert!(matches!(result, Err(ApplyError::NotLeader)), "{result:?}");
+    let leave = Leave { term, hurry };
+    let (result, ()) = tokio::join!(applier.apply(leave, &world, plan), ending);
     drop(applier);
     server.done().await;
+    result
+}
+
+/// Whether this process leads is asked right before each call, not only before
+/// the plan: one that had to wait for its turn finds that its time is over.
+#[rstest]
+#[case::applied(create())]
+#[case::deleted(delete())]
+#[tokio::test(start_paused = true)]
+async fn no_slice_is_written_after_the_term(#[case] write: Write) {
+    let (term, over) = Term::until_ended();
+    let end = |turns: SemaphorePermit<'_>| {
+        over();
+        drop(turns);
+    };
+    let result = wait_for_a_turn(write, end, &term, &Hurry::default()).await;
+    assert!(matches!(result, Err(ApplyError::NotLeader)), "{result:?}");
+}
+
+/// A wake doesn't wait for the slices of a thousand others (DRAIN-07).
+#[rstest]
+#[case::applied(create())]
+#[case::deleted(delete())]
+#[tokio::test(start_paused = true)]
+async fn a_slice_in_the_queue_gives_way_to_a_wake(#[case] write: Write) {
+    let queue = Queue::new();
+    let hurry = queue.begin(key("a"));
+    let end = |turns: SemaphorePermit<'_>| {
+        turns.forget(); // None becomes free.
+        queue.add(key("a"), Urgency::Wake);
+    };
+    let result = wait_for_a_turn(write, end, &Term::endless(), &hurry).await;
+    assert!(matches!(result, Err(ApplyError::WakeFirst)), "{result:?}");
 }
 
 #[tokio::test(start_paused = true)]
@@ -235,8 +270,12 @@ async fn a_deleted_slice_is_not_seen_again() {
         uid: "slice-a-o1".to_owned(),
         version: "5".to_owned(),
     };
-    let term = Term::endless();
-    let deleting = applier.delete_slice(&term, &key, &seen);
+    let (term, hurry) = (Term::endless(), Hurry::default());
+    let leave = Leave {
+        term: &term,
+        hurry: &hurry,
+    };
+    let deleting = applier.delete_slice(leave, &key, &seen);
     let (deleted, _) = tokio::join!(deleting, server.answer(200, success));
     deleted.unwrap();
     // The watch shows it once more before its deletion.
