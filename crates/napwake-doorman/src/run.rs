@@ -49,6 +49,7 @@ pub async fn run(args: DoormanArgs, context: Context) -> Result<(), Fault> {
     let agents = args.agents().map_err(|error| Fault::Usage(error.into()))?;
     let admin = Admin::bind(&args.admin)?;
     let client = connect(context.program.version).await?;
+    let for_stamps = connect(context.program.version).await?;
     let mut registry = metrics::registry(context.program.version);
     let mut tasks = Supervisor::new(context.token.clone());
     let stopping = Stopping::default();
@@ -59,6 +60,7 @@ pub async fn run(args: DoormanArgs, context: Context) -> Result<(), Fault> {
     let steady = Steady::start();
     let parts = Parts {
         client: client.clone(),
+        for_stamps: for_stamps.clone(),
         clock: clock.clone(),
         steady,
         background: TaskTracker::new(),
@@ -91,7 +93,7 @@ pub async fn run(args: DoormanArgs, context: Context) -> Result<(), Fault> {
     let listeners = Listeners::new(&args.pod_ips, welcome, accepting, connections.clone());
     let opened = readiness.handle("listeners");
     tasks.endless("listeners", listeners.follow(feed.table, opened));
-    tasks.endless("warmth", keep_warm(client.clone()));
+    tasks.endless("warmth", keep_warm(for_stamps));
     let ending = stopping.carry_out(context.token.clone(), connections);
     tasks.draining("connections", ending);
     serve(admin, &context, &client, registry, &mut tasks);
@@ -101,6 +103,9 @@ pub async fn run(args: DoormanArgs, context: Context) -> Result<(), Fault> {
 /// What the doorman is made of.
 struct Parts {
     client: Client,
+    /// With connections of its own, of which one is kept warm: watches of Pods
+    /// take what connections there are, and close them when they end.
+    for_stamps: Client,
     clock: Clock,
     steady: Steady,
     /// For wakes, events and the Pods that are looked at.
@@ -131,7 +136,7 @@ impl Parts {
         );
         let reporter = Reporter::new(Arc::new(events), self.background.clone());
         let wakes = Wakes::new(WakesParts {
-            stamper: ApiStamper::new(self.client),
+            stamper: ApiStamper::new(self.for_stamps),
             allowance: Allowance::new(Rates::default()),
             clock: self.clock,
             steady: self.steady,

@@ -26,7 +26,7 @@ use tokio_util::task::TaskTracker;
 
 use self::pursuit::Pursuit;
 pub use self::stamp::{ApiStamper, StampError, StampValue, Stamper};
-pub use self::warmth::keep_warm;
+pub use self::warmth::{keep_warm, warm};
 use crate::report::Reporter;
 use crate::routes::{RouteHandle, Workload};
 use crate::steady::Steady;

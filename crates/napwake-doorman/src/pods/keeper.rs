@@ -17,7 +17,8 @@ use tokio_util::task::TaskTracker;
 
 use super::follow::Followed;
 use super::{Judge, Seen};
-use crate::routes::Route;
+use crate::routes::{Route, State};
+use crate::wake::warm;
 
 /// Pods that are followed for one route at most. The first Ready one is enough
 /// (HOLD-41), and a Service of hundreds must not cost hundreds of watches.
@@ -121,8 +122,15 @@ impl Keeper {
     /// Follows what the route's slices name, until nobody has asked for a while.
     async fn keep(self: Arc<Self>, mut route: watch::Receiver<Arc<Route>>) {
         let mut followed: HashMap<PodKey, DropGuard> = HashMap::new();
+        let mut is_warm = false;
         loop {
-            let wanted = wanted(&route.borrow_and_update());
+            let (wanted, is_waking) = {
+                let route = route.borrow_and_update();
+                (wanted(&route), is_waking(&route))
+            };
+            if is_waking && wanted.is_empty() && !std::mem::replace(&mut is_warm, true) {
+                self.warm();
+            }
             followed.retain(|pod, _| wanted.contains(pod));
             self.forget_all_but(&wanted);
             for pod in wanted {
@@ -138,6 +146,13 @@ impl Keeper {
                 },
             }
         }
+    }
+
+    /// Has a connection ready for the first Pod that is named: it may be Ready by
+    /// then, and its callers shouldn't wait for a handshake on top.
+    fn warm(&self) {
+        let client = self.shared.client.clone();
+        self.shared.tasks.spawn(async move { warm(&client).await });
     }
 
     fn follow(&self, pod: PodKey) -> DropGuard {
@@ -206,6 +221,12 @@ impl Drop for Look {
             self.keeper.left.notify_one();
         }
     }
+}
+
+/// Whether Pods were asked for that nobody has seen yet.
+fn is_waking(route: &Route) -> bool {
+    let mut workloads = route.workloads.iter();
+    workloads.any(|workload| workload.state == State::Waking)
 }
 
 /// The Pods to follow: those said to be Ready first, then the others in the

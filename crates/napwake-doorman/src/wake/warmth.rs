@@ -13,15 +13,20 @@ use tokio::time::{MissedTickBehavior, interval};
 /// Half of what closes an idle connection.
 const EVERY: Duration = Duration::from_secs(45);
 
-/// Asks for the server's version now and then, for ever. What it says doesn't
-/// matter.
+/// Asks for the server's version now and then, for ever.
 pub async fn keep_warm(client: Client) -> Result<Infallible, Infallible> {
     let mut turns = interval(EVERY);
     turns.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
         turns.tick().await;
-        if let Err(error) = client.apiserver_version().await {
-            tracing::debug!(%error, "the API server can't be reached");
-        }
+        warm(&client).await;
+    }
+}
+
+/// Asks for the server's version once: what it says doesn't matter, but whoever
+/// asks next finds a connection.
+pub async fn warm(client: &Client) {
+    if let Err(error) = client.apiserver_version().await {
+        tracing::debug!(%error, "the API server can't be reached");
     }
 }

@@ -5,7 +5,7 @@ use serde_json::json;
 use tokio::io::AsyncWriteExt;
 
 use super::{GET, ready_pod, secs, serving, wakes, world};
-use crate::tests::{Dial, claimant, read, slice};
+use crate::tests::{Cluster, Dial, claimant, read, slice};
 
 /// HOLD-03, HOLD-14, HOLD-17, HOLD-32, OBS-20, OBS-23, OBS-24: held, stamped,
 /// and passed with what it had sent once a pod is Ready.
@@ -209,6 +209,27 @@ async fn pods_are_watched_while_somebody_waits() {
             "{call:?}"
         );
     }
+    world.is_done();
+}
+
+/// While its pods start, a connection is made ready for the first one that is
+/// named: once for all who wait.
+#[tokio::test(start_paused = true)]
+async fn a_connection_is_ready_before_the_first_pod_is_named() {
+    let world = world("Paused", []);
+    let callers = [world.say(GET).await, world.say(GET).await];
+    world.pass(secs(1)).await;
+    let versions = |cluster: &Cluster| {
+        let calls = cluster.calls();
+        calls.iter().filter(|call| call.path == "/version").count()
+    };
+    assert_eq!(versions(&world.cluster), 0);
+    world.put(claimant("Resuming", "Routed", &json!({})));
+    world.cluster.until(|cluster| versions(cluster) == 1).await;
+    world.pass(secs(20)).await;
+    assert_eq!(versions(&world.cluster), 1);
+    drop(callers);
+    world.quiet().await;
     world.is_done();
 }
 
