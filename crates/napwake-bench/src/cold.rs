@@ -46,7 +46,9 @@ pub(crate) struct Wake {
     pub(crate) asked_for: Moment,
     /// When its pod was seen to be Ready.
     pub(crate) ready: Moment,
-    /// When a slice was seen to say so.
+    /// When a slice was seen to name the pod's address, Ready or not.
+    pub(crate) named: Moment,
+    /// When a slice was seen to say that it's Ready.
     pub(crate) slice_ready: Moment,
 }
 
@@ -180,6 +182,7 @@ impl Cold {
             answered: answered.answered,
             asked_for: seen.asked_for.context(unseen)?,
             ready: seen.ready.context(unseen)?.since,
+            named: seen.named.context(unseen)?,
             slice_ready: seen.slice_ready.context(unseen)?,
         })
     }

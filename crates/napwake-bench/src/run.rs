@@ -140,7 +140,7 @@ fn print_report(
 /// microseconds since the run began.
 fn save(file: &Path, parts: &[Part], log: &Log) -> Result<()> {
     let mut text = "at_once\tway\tapp\tsent\tstamp\tstamp_done\tscale\tscale_done\tasked_for\t\
-                    ready\tslice_ready\tanswered\n"
+                    ready\tnamed\tslice_ready\tanswered\n"
         .to_owned();
     for round in parts.iter().flat_map(|part| &part.rounds) {
         for wake in &round.wakes {
@@ -157,6 +157,7 @@ fn save(file: &Path, parts: &[Part], log: &Log) -> Result<()> {
                 scale.map(|scale| scale.1),
                 Some(wake.asked_for),
                 Some(wake.ready),
+                Some(wake.named),
                 Some(wake.slice_ready),
                 Some(wake.answered),
             ];

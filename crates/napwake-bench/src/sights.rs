@@ -41,8 +41,8 @@ pub(crate) struct App {
     pub(crate) asked_for: Option<Moment>,
     /// Since when a slice says that an endpoint is ready.
     pub(crate) slice_ready: Option<Moment>,
-    /// Whether a slice names any endpoint.
-    listed: bool,
+    /// Since when a slice names an endpoint, whatever it says of it.
+    pub(crate) named: Option<Moment>,
 }
 
 /// A pod that is Ready.
@@ -60,7 +60,7 @@ impl App {
             && self.routed
             && self.pods.is_empty()
             && self.asked_for.is_none()
-            && !self.listed
+            && self.named.is_none()
     }
 
     /// All that a wake leads to has been seen.
@@ -104,7 +104,8 @@ impl App {
     fn slice(&mut self, change: &Change<Slice>, now: Moment) {
         let ready = matches!(change, Change::Is(slice) if slice.is_ready());
         self.slice_ready = ready.then(|| self.slice_ready.unwrap_or(now));
-        self.listed = matches!(change, Change::Is(slice) if !slice.is_empty());
+        let names = matches!(change, Change::Is(slice) if !slice.is_empty());
+        self.named = names.then(|| self.named.unwrap_or(now));
     }
 
     fn workload(&mut self, change: &Change<ManagedWorkload>) {

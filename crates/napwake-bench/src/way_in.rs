@@ -96,6 +96,7 @@ mod tests {
             answered: sent,
             asked_for: sent,
             ready: sent,
+            named: sent,
             slice_ready: sent,
         }
     }
