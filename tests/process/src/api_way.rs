@@ -2,8 +2,8 @@
 //!
 //! A proxy that takes plain HTTP and passes it to the real API server over TLS
 //! as the cluster's administrator. It remembers each request, can be cut, can
-//! lose requests of one kind, can be narrowed to one namespace, and can lie:
-//! replace a text in what the API server answers by another.
+//! lose or hold requests of one kind, can be narrowed to one namespace, and can
+//! lie: replace a text in what the API server answers by another.
 
 use std::{
     net::SocketAddr,
@@ -77,6 +77,8 @@ enum State {
     Cut,
     /// Each `PATCH` ends its connection unanswered.
     LosesPatches,
+    /// Each `PATCH` waits, and is passed on once that is over.
+    HoldsPatches,
 }
 
 /// A text, and what stands in its place.
@@ -139,6 +141,11 @@ impl ApiWay {
     /// Loses each `PATCH` from now on.
     pub fn lose_patches(&self) {
         self.shared.state.send_replace(State::LosesPatches);
+    }
+
+    /// Holds each `PATCH` from now on until the way is mended.
+    pub fn hold_patches(&self) {
+        self.shared.state.send_replace(State::HoldsPatches);
     }
 
     /// Opens it again.
@@ -247,10 +254,16 @@ async fn requests(
             );
         }
         let request = read(&text, &bytes[head..end])?;
-        let lost = *shared.state.borrow() == State::LosesPatches && request.method == "PATCH";
+        let is_patch = request.method == "PATCH";
         lock(&shared.asked).push(request);
-        if lost {
-            return Ok(());
+        if is_patch {
+            let mut state = shared.state.subscribe();
+            state
+                .wait_for(|state| *state != State::HoldsPatches)
+                .await?;
+            if *shared.state.borrow() == State::LosesPatches {
+                return Ok(());
+            }
         }
         let namespace = lock(&shared.namespace).clone();
         let narrowed = namespace.and_then(|namespace| narrow::head(&text, &namespace));

@@ -36,16 +36,16 @@ async fn slices_move_away_from_a_pod_that_leaves() {
         ensure!(before.len() == 4, "{before:#?}");
         let written = stage.operator.writes().len();
         pods::stands(place, doormen::SECOND, Standing::NotReady).await?;
-        let after = until_at(stage, &[0]).await?;
+        let after = until_at(stage, 4, &[0]).await?;
         ensure!(
             same_but_for_endpoints(&before, &after),
             "{before:#?} {after:#?}"
         );
 
         pods::stands(place, doormen::SECOND, Standing::Ready).await?;
-        until_at(stage, &[0, 1]).await?;
+        until_at(stage, 4, &[0, 1]).await?;
         pods::stands(place, doormen::SECOND, Standing::Terminating).await?;
-        let after = until_at(stage, &[0]).await?;
+        let after = until_at(stage, 4, &[0]).await?;
         ensure!(
             same_but_for_endpoints(&before, &after),
             "{before:#?} {after:#?}"
@@ -80,8 +80,8 @@ async fn asleep(stage: &Stage<'_>) -> Result<Vec<Target>> {
     Ok(targets)
 }
 
-/// Waits until all slices point at these doormen, and at no other.
-async fn until_at(stage: &Stage<'_>, numbers: &[u16]) -> Result<Slices> {
+/// Waits until so many slices point at these doormen, and at no other.
+async fn until_at(stage: &Stage<'_>, count: usize, numbers: &[u16]) -> Result<Slices> {
     let address = |family, number: &u16| doormen::address(stage.world, *number, family);
     let all = |family| {
         numbers
@@ -98,9 +98,12 @@ async fn until_at(stage: &Stage<'_>, numbers: &[u16]) -> Result<Slices> {
         };
         slices::addresses(slice) == *expected
     };
-    let what = format!("all slices to point at the doormen {numbers:?}");
+    let what = format!("{count} slices to point at the doormen {numbers:?}");
     let probe = || by_name(stage.place());
-    wait::until(&what, PATIENCE, probe, |all| all.values().all(is_there)).await
+    wait::until(&what, PATIENCE, probe, |all| {
+        all.len() == count && all.values().all(is_there)
+    })
+    .await
 }
 
 fn same_but_for_endpoints(before: &Slices, after: &Slices) -> bool {
@@ -117,6 +120,39 @@ fn same_but_for_endpoints(before: &Slices, after: &Slices) -> bool {
             .collect()
     };
     rest(before) == rest(after)
+}
+
+/// DRAIN-07: many slices are moved at once: while none of these writes is
+/// answered, as many are under way as there are slices.
+#[tokio::test]
+async fn many_slices_move_at_once() {
+    const COUNT: usize = 12;
+    setup::with("many", async |stage| {
+        let _second = doormen::start_second(stage.world).await?;
+        let place = stage.place();
+        let names: Vec<_> = (0..COUNT).map(|number| format!("w{number}")).collect();
+        let apps: Vec<_> = names.iter().map(|name| App::new(name, "http")).collect();
+        let targets = apps.iter().map(|app| stage.managed(app));
+        let targets = futures::future::try_join_all(targets).await?;
+        course::pause_all(place, &targets).await?;
+        until_at(stage, COUNT, &[0, 1]).await?;
+        let before = stage.operator.writes().len();
+        stage.operator.way().hold_patches();
+        pods::stands(place, doormen::SECOND, Standing::NotReady).await?;
+        let under_way = || async {
+            let writes = stage.operator.writes().split_off(before);
+            let slices = writes
+                .iter()
+                .filter(|one| one.path.contains("/endpointslices/"));
+            Ok(slices.count())
+        };
+        let what = format!("{COUNT} writes under way");
+        wait::until(&what, PATIENCE, under_way, |count| *count == COUNT).await?;
+        stage.operator.way().mend();
+        until_at(stage, COUNT, &[0]).await?;
+        Ok(())
+    })
+    .await;
 }
 
 /// ROUTE-63: without a Ready doorman pod the reason is `DoormanUnavailable`.
@@ -170,13 +206,13 @@ async fn a_pod_that_does_not_listen_is_not_in_the_slice() {
         doormen::pod(world, 1, &[Family::V4, Family::V6]).await?;
         let target = stage.managed(&App::new("web", "http")).await?;
         course::sleep(place, &target).await?;
-        until_at(stage, &[0]).await?;
+        until_at(stage, 1, &[0]).await?;
         ensure!(
             knocks.so_far().await? > 0,
             "nobody asked whether it listens"
         );
         let _second = world.second_doorman().await?;
-        until_at(stage, &[0, 1]).await?;
+        until_at(stage, 1, &[0, 1]).await?;
         Ok(())
     })
     .await;

@@ -11,10 +11,13 @@
     reason = "a test may stop at what it doesn't expect, and says why"
 )]
 
+mod aside;
 mod doorman_pods;
 mod failures;
+mod faults;
 mod life;
 mod opting_in;
+mod plugin;
 mod ports;
 mod probes;
 mod reasons;

@@ -69,7 +69,7 @@ const CASES: &[Case] = &[
     },
 ];
 
-/// ROUTE-22: a port in `doorman-ignore-ports` is never routed. ROUTE-23: by its
+/// ROUTE-22, SET-17: a port in `doorman-ignore-ports` is never routed. ROUTE-23: by its
 /// name, ROUTE-24: by its number, ROUTE-25: several by commas, names and numbers
 /// mixed (T-70). ROUTE-27: the others are. ROUTE-47, ROUTE-48: UDP and SCTP
 /// ports are not.

@@ -20,8 +20,8 @@ const EVENT: &str = "NoReadinessProbe";
 const NOTE: &str = "no container has a readiness probe";
 
 /// ROUTE-18: without a readiness probe or gate the condition says so and is True
-/// all the same. ROUTE-19: a warning says what to do. ROUTE-20: it comes once each
-/// pause, however often the workload is looked at, and again at the next.
+/// all the same. ROUTE-19, OBS-04: a warning says what to do. ROUTE-20: it comes
+/// once each pause, however often the workload is looked at, and again at the next.
 /// ROUTE-21: one container with a probe, or one gate, is enough.
 #[tokio::test]
 async fn a_missing_readiness_probe_is_told_once_each_pause() {

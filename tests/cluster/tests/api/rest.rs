@@ -3,7 +3,11 @@
 use std::{ops::RangeInclusive, time::Duration};
 
 use jiff::{SignedDuration, Timestamp};
-use kube::api::{DeleteParams, Patch, PatchParams};
+use k8s_openapi::api::core::v1::Namespace;
+use kube::{
+    Api,
+    api::{DeleteParams, Patch, PatchParams},
+};
 use napwake_api::{ManagedWorkload, ManagedWorkloadStatus, stamp, workload::RouteState};
 use napwake_testkit::{
     Context, Result,
@@ -15,7 +19,7 @@ use napwake_testkit::{
 };
 use serde_json::json;
 
-use crate::setup::{self, Stage, Target, course, slices};
+use crate::setup::{self, Stage, Target, course, doormen, pods, slices};
 
 /// The doorman ports that are free here.
 const FREE: [u16; 2] = [20_000, 20_001];
@@ -27,8 +31,8 @@ const SLACK: SignedDuration = SignedDuration::from_secs(5);
 const ASKS_AGAIN: Duration = Duration::from_secs(45);
 
 /// ROUTE-65: with every doorman port in use a workload isn't routed, and says so;
-/// awake, nothing of that is left (ROUTE-77). DRAIN-21, DRAIN-22: a port rests for
-/// a minute after its drain, as the status says, and no other workload gets it
+/// awake, nothing of that is left (ROUTE-77). DRAIN-21, DRAIN-22, OBS-18: a port
+/// rests for a minute after its drain, as the status says, and no other workload gets it
 /// before. DRAIN-23: a leader that is elected meanwhile goes by that. DRAIN-24: a
 /// ManagedWorkload that is deleted stays until the minute is over. T-130: with its
 /// workload gone, too, its routes go at once.
@@ -99,14 +103,11 @@ type Rest = (u16, Timestamp);
 /// Deletes a workload that sleeps, and its ManagedWorkload.
 async fn let_go(place: &Place, target: &Target) -> Result<Rest> {
     target.delete().await?;
-    let workloads = place.api::<ManagedWorkload>();
     let deleted = managed::now();
-    workloads
-        .delete(&target.name, &DeleteParams::default())
-        .await?;
+    course::delete(place, &target.name).await?;
     let rest = until_resting(place, &target.name).await?;
     is_about(rest.1, deleted, 60)?;
-    let left = workloads.get(&target.name).await?;
+    let left = place.api::<ManagedWorkload>().get(&target.name).await?;
     ensure!(left.metadata.deletion_timestamp.is_some(), "{left:#?}");
     Ok(rest)
 }
@@ -138,8 +139,7 @@ async fn deleting_one_that_sleeps_wakes_it_first() {
         let place = stage.place();
         let target = stage.managed(&App::new("web", "http")).await?;
         course::sleep(place, &target).await?;
-        let workloads = place.api::<ManagedWorkload>();
-        workloads.delete("web", &DeleteParams::default()).await?;
+        course::delete(place, "web").await?;
         target.is_started().await?;
         ensure!(
             slices::of(place, "web").await?.len() == 1,
@@ -156,6 +156,29 @@ async fn deleting_one_that_sleeps_wakes_it_first() {
         );
         stays_until(place, "web", rests).await?;
         ensure!(target.replicas().await? == 1, "it's awake");
+        Ok(())
+    })
+    .await;
+}
+
+/// T-130: what sleeps in a namespace that is deleted isn't in the way once its
+/// ports have rested.
+#[tokio::test]
+async fn a_namespace_may_go_once_its_ports_have_rested() {
+    // Its Lease would go with the namespace, too.
+    let alone = ["--leader-elect=false"];
+    setup::with_flags("namespace", &alone, async |stage| {
+        let place = stage.place();
+        let target = stage.managed(&App::new("web", "http")).await?;
+        course::sleep(place, &target).await?;
+        let namespaces: Api<Namespace> = Api::all(place.client.clone());
+        let params = DeleteParams::default();
+        namespaces.delete(&place.namespace, &params).await?;
+        // Pods go before all else, and no kubelet ends the doorman's.
+        pods::end(place, doormen::FIRST).await?;
+        let (_, rests) = until_resting(place, "web").await?;
+        ensure!(slices::of(place, "web").await?.is_empty(), "it's routed");
+        stays_until(place, "web", rests).await?;
         Ok(())
     })
     .await;

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 
 use k8s_openapi::api::{core::v1::Service, discovery::v1::EndpointSlice};
 use kube::ResourceExt;
-use napwake_api::names;
+use napwake_api::names::{self, signal};
 use napwake_testkit::{
     Context, Result,
     apps::{App, Kind, service},
@@ -23,7 +23,8 @@ use crate::setup::{self, HTTP, Stage, Target, course, doormen, slices};
 /// ROUTE-05, ROUTE-06: the Service and its cluster addresses stay as they are.
 /// ROUTE-12: the slices stand before the pods stop. ROUTE-14: awake, they go.
 /// ROUTE-15: what the condition says. ROUTE-69: their names. ROUTE-75: what it
-/// says of one that is awake. COMPAT-03: they carry what readers go by.
+/// says of one that is awake. ROUTE-80: the connect checks wake nothing, and call
+/// no pause off. COMPAT-03: they carry what readers go by.
 #[tokio::test]
 async fn a_pause_routes_each_service_that_selects_its_pods() {
     setup::with("routes", async |stage| {
@@ -41,6 +42,8 @@ async fn a_pause_routes_each_service_that_selects_its_pods() {
             ensure!(routed.status == "True", "{routed:?}");
             let says = "requests are held and wake the workload";
             ensure!(routed.message == says, "{routed:?}");
+            let stamp = managed::annotation(place, &target.name, signal::LAST_REQUEST).await?;
+            ensure!(stamp.is_none(), "the connect check woke it: {stamp:?}");
         }
         slices_are_right(stage.world).await?;
         slices_came_first(&stage.operator)?;

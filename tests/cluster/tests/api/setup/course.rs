@@ -1,5 +1,6 @@
 //! The course of pauses and wakes, with the test in the controllers' place.
 
+use kube::api::DeleteParams;
 use napwake_api::{
     ManagedWorkload, ManagedWorkloadStatus,
     condition::{self, ConditionType},
@@ -84,6 +85,14 @@ pub(crate) async fn reason(place: &Place, name: &str, reason: &str) -> Result<Co
 pub(crate) fn doorman_ports(status: &ManagedWorkloadStatus) -> Vec<u16> {
     let routes = status.doorman.iter().flat_map(|doorman| &doorman.routes);
     routes.map(|route| route.doorman_port).collect()
+}
+
+/// Deletes the ManagedWorkload.
+pub(crate) async fn delete(place: &Place, name: &str) -> Result<()> {
+    let workloads = place.api::<ManagedWorkload>();
+    let deleted = workloads.delete(name, &DeleteParams::default()).await;
+    deleted.with_context(|| format!("delete the ManagedWorkload {name}"))?;
+    Ok(())
 }
 
 /// Whether there is such a ManagedWorkload.
