@@ -25,6 +25,7 @@ mod draft;
 pub mod lease;
 mod lifecycle;
 pub mod optin;
+pub mod orphans;
 mod owners;
 pub mod plan;
 pub mod ports;

@@ -122,12 +122,14 @@ pub enum Wish {
     },
     /// Delete the one that was made; its finalizer wakes the workload first.
     ///
-    /// Precondition: `uid`.
+    /// Precondition: `uid` and `resource_version`.
     Remove {
         /// Its name.
         name: String,
         /// Its uid.
         uid: String,
+        /// Its resourceVersion, as seen.
+        resource_version: String,
     },
     /// One should be made, but other workloads' have both of its names.
     NamesTaken {
@@ -232,6 +234,7 @@ fn remove(one: &Existing<'_>) -> Wish {
     Wish::Remove {
         name: one.name.to_owned(),
         uid: one.uid.to_owned(),
+        resource_version: one.resource_version.to_owned(),
     }
 }
 

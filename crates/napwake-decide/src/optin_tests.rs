@@ -239,7 +239,8 @@ fn the_made_one_goes_once_one_is_written_by_hand() {
         check(marks, &both).wish,
         Wish::Remove {
             name: "api".to_owned(),
-            uid: "m1".to_owned()
+            uid: "m1".to_owned(),
+            resource_version: "7".to_owned(),
         }
     );
 }

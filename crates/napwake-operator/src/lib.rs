@@ -12,6 +12,7 @@ mod leader;
 mod metrics;
 mod observe;
 mod optin;
+mod orphans;
 mod probe;
 mod queue;
 mod reconcile;

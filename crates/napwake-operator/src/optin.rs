@@ -24,7 +24,7 @@ use napwake_decide::optin::{Existing, Life, OptIn, Origin, Subject, Surroundings
 use serde_json::json;
 
 use crate::{
-    apply::{brief, patch_params, post_params},
+    apply::{ApplyError, ask, patch_params, post_params},
     leader::Term,
     observe::{Look, TargetKey, convert, convert::Made, convert::ObservedTarget},
     queue::{Next, Room, Urgency},
@@ -70,25 +70,25 @@ impl OptIns {
         let Some((target, OptIn { wish, unreadable })) = self.wish(&key) else {
             return Next::WhenAsked;
         };
-        if !term.is_mine() {
-            return Next::After(RETRY);
-        }
-        for one in unreadable {
-            self.complain(&target, &one).await;
-        }
-        match self.grant(&key.namespace, &target, wish).await {
-            Ok(()) => Next::WhenAsked,
-            Err(error) => {
-                tracing::warn!(
-                    namespace = key.namespace,
-                    workload = key.name,
-                    kind = key.kind.as_str(),
-                    error = brief(&error),
-                    "can't opt in or out"
-                );
-                Next::After(RETRY)
+        if term.is_mine() {
+            for one in unreadable {
+                self.complain(&target, &one).await;
             }
         }
+        match self.grant(term, &key.namespace, &target, wish).await {
+            Ok(()) => return Next::WhenAsked,
+            // Somebody else was quicker: it's looked at again all the same.
+            Err(ApplyError::Stale { .. } | ApplyError::NotLeader) => {}
+            Err(error) => tracing::warn!(
+                namespace = key.namespace,
+                workload = key.name,
+                kind = key.kind.as_str(),
+                %error,
+                cause = error.cause(),
+                "can't opt in or out"
+            ),
+        }
+        Next::After(RETRY)
     }
 
     /// What should be, unless the workload or its namespace is gone or can't be
@@ -127,17 +127,21 @@ impl OptIns {
 
     async fn grant(
         &self,
+        term: &Term,
         namespace: &str,
         target: &ObservedTarget,
         wish: Wish,
-    ) -> kube::Result<()> {
+    ) -> Result<(), ApplyError> {
         let api: Api<ManagedWorkload> = Api::namespaced(self.client.clone(), namespace);
+        let failed = |source| ApplyError::of("opting in", source);
+        ask(term)?;
         match wish {
             Wish::Nothing => {}
             Wish::Make { name, spec } => {
                 let made = api
                     .create(&post_params(), &object(target, &name, *spec))
-                    .await?;
+                    .await
+                    .map_err(failed)?;
                 self.wrote(made);
                 tracing::info!(namespace, workload = name, "opted in");
             }
@@ -151,20 +155,24 @@ impl OptIns {
                     "metadata": {"uid": uid, "resourceVersion": resource_version},
                     "spec": *spec,
                 }));
-                let changed = api.patch(&name, &patch_params(), &patch).await?;
+                let changed = api
+                    .patch(&name, &patch_params(), &patch)
+                    .await
+                    .map_err(failed)?;
                 self.wrote(changed);
                 tracing::info!(namespace, workload = name, "settings changed");
             }
-            Wish::Remove { name, uid } => {
+            Wish::Remove {
+                name,
+                uid,
+                resource_version,
+            } => {
                 let params = DeleteParams::default().preconditions(Preconditions {
                     uid: Some(uid),
-                    resource_version: None,
+                    resource_version: Some(resource_version),
                 });
-                match api.delete(&name, &params).await {
-                    Ok(_) => tracing::info!(namespace, workload = name, "opted out"),
-                    Err(kube::Error::Api(status)) if matches!(status.code, 404 | 409) => {}
-                    Err(error) => return Err(error),
-                }
+                api.delete(&name, &params).await.map_err(failed)?;
+                tracing::info!(namespace, workload = name, "opted out");
             }
             Wish::NamesTaken { names } => self.names_taken(target, &names).await,
         }

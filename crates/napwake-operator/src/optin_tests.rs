@@ -78,12 +78,16 @@ async fn a_label_makes_one() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_label_taken_off_deletes_it_by_uid() {
-    opt(json!({}), Some(made_by_label("a")), async |mut server| {
+async fn a_label_taken_off_deletes_it_as_it_was_seen() {
+    opt(json!({}), Some(made_by_label("a")), async |server| {
+        let mut server = server.patient(Duration::from_secs(30));
+        // It has changed since: that is looked at, too.
+        server.refuse(409, "Conflict").await;
         let success = json!({"kind": "Status", "status": "Success"});
         let call = server.answer(200, success).await;
         assert_eq!(call.line, format!("DELETE {WORKLOADS}/a"));
-        assert_eq!(call.body["preconditions"], json!({"uid": "mw-a"}));
+        let expected = json!({"uid": "mw-a", "resourceVersion": "5"});
+        assert_eq!(call.body["preconditions"], expected);
         server
     })
     .await;

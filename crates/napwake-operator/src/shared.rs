@@ -6,7 +6,7 @@ use parking_lot::Mutex;
 use tokio::time::Instant;
 
 use crate::{
-    observe::{Concerns, Index, TargetKey},
+    observe::{Concerns, Index, Key, TargetKey},
     queue::{Queue, Urgency},
 };
 
@@ -18,6 +18,8 @@ pub(crate) struct Shared {
     pub(crate) workloads: Queue<WorkloadKey>,
     /// Deployments and StatefulSets whose opting in is to be looked at.
     pub(crate) targets: Queue<TargetKey>,
+    /// EndpointSlices of which it's to be seen whether anybody stands for them.
+    pub(crate) slices: Queue<Key>,
 }
 
 impl Shared {
@@ -26,6 +28,7 @@ impl Shared {
             index: Mutex::new(index),
             workloads: Queue::new(),
             targets: Queue::new(),
+            slices: Queue::new(),
         }
     }
 
@@ -40,6 +43,9 @@ impl Shared {
         }
         for key in concerns.targets {
             self.targets.add(key, Urgency::Usual);
+        }
+        for key in concerns.slices {
+            self.slices.add(key, Urgency::Usual);
         }
     }
 

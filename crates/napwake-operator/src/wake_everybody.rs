@@ -7,8 +7,8 @@
 //! for readiness it waits a minute at most. So nothing here scales a workload
 //! that has a ManagedWorkload.
 //!
-//! Ends well once no ManagedWorkload and no marked workload is left; otherwise
-//! it says which are.
+//! Ends well once no ManagedWorkload, no marked workload and no slice that nobody
+//! stands for is left; otherwise it says which are.
 
 use std::{collections::HashSet, sync::Arc, time::Duration};
 
@@ -23,7 +23,7 @@ use crate::{
     apply::{Applier, ApplyError},
     args::OperatorArgs,
     leader::Term,
-    observe::convert::ObservedTarget,
+    observe::{Key, convert::ObservedTarget},
     work::Work,
 };
 
@@ -119,7 +119,7 @@ impl Errand {
             let freed = applier.free(term, &target.namespace, &target.target, *replicas);
             complain(freed.await, &name(target), "can't wake");
         }
-        workloads.is_empty() && marked.is_empty()
+        workloads.is_empty() && marked.is_empty() && self.orphans().is_empty()
     }
 
     /// Targets with the mark of a pause and no ManagedWorkload that would wake
@@ -152,6 +152,18 @@ impl Errand {
         })
     }
 
+    /// Slices that would send callers to a doorman that is gone by then; they are
+    /// collected as ever.
+    fn orphans(&self) -> Vec<Key> {
+        self.applier().shared.with(|index, now| {
+            let all: Vec<_> = index.all_slices(now).collect();
+            let orphans = all
+                .into_iter()
+                .filter(|key| index.orphan(key, now).is_some());
+            orphans.collect()
+        })
+    }
+
     fn left(&self) -> Vec<String> {
         let workloads = self.applier().shared.with(|index, now| {
             let all = index.all_workloads(now);
@@ -160,7 +172,11 @@ impl Errand {
         });
         let marked = self.marked();
         let marked = marked.iter().map(|marked| name(&marked.target));
-        workloads.into_iter().chain(marked).collect()
+        let orphans = self.orphans();
+        let orphans = orphans
+            .iter()
+            .map(|(namespace, name)| format!("EndpointSlice {namespace}/{name}"));
+        workloads.into_iter().chain(marked).chain(orphans).collect()
     }
 
     fn applier(&self) -> &Applier {

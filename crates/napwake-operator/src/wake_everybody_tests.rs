@@ -1,12 +1,13 @@
 //! What the errand asks for, call by call.
 
-use napwake_decide::ports::Caps;
+use napwake_api::workload::IpFamily;
+use napwake_decide::{ports::Caps, slices::slice_name};
 use serde_json::json;
 use tokio::time::Instant;
 
 use super::*;
 use crate::{
-    fixtures::{Server, api, applier, deployment, index, workload},
+    fixtures::{Server, api, applier, deployment, index, slice, workload},
     observe::Index,
     reconcile::Reconciler,
 };
@@ -87,6 +88,18 @@ async fn is_done_when_nobody_is_left() {
     let (mut index, now) = (index(), Instant::now());
     index.apply_target(deployment("a", 1, json!({})), now);
     assert!(errand(index, round, async |server| server).await);
+}
+
+/// A slice that nobody stands for would send callers to a doorman that is gone.
+#[tokio::test(start_paused = true)]
+async fn is_not_done_while_a_slice_is_left() {
+    let (mut index, now) = (index(), Instant::now());
+    let name = slice_name("a", IpFamily::IPv4);
+    index.apply_slice(slice(&name, "a", 1, json!({})), now);
+    let say = async |errand: &Errand| (round(errand).await, errand.left());
+    let (done, left) = errand(index, say, async |server| server).await;
+    assert!(!done);
+    assert_eq!(left, [format!("EndpointSlice ns/{name}")]);
 }
 
 /// One that doesn't lead any more asks nobody to go: somebody else may have been

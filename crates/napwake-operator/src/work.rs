@@ -18,6 +18,7 @@ use crate::{
     leader::Term,
     observe::convert,
     optin::OptIns,
+    orphans,
     reconcile::Reconciler,
 };
 
@@ -59,6 +60,7 @@ impl Work {
         tokio::select! {
             never = self.reconciler.run(term.clone()) => never,
             never = opt_ins => never,
+            never = orphans::collect(self.applier(), &term) => never,
         }
     }
 

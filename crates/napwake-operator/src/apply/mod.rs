@@ -86,7 +86,7 @@ impl ApplyError {
 
     /// Sorts an answer. 404, 409 and 422 mean that the object isn't as it was:
     /// gone, newer, or failing a `test`.
-    fn of(write: &'static str, source: kube::Error) -> Self {
+    pub(crate) fn of(write: &'static str, source: kube::Error) -> Self {
         match &source {
             kube::Error::Api(status) if matches!(status.code, 404 | 409 | 422) => {
                 Self::Stale { write, source }
@@ -183,7 +183,7 @@ pub(crate) struct Leave<'a> {
 }
 
 /// Whether this process still leads.
-fn ask(term: &Term) -> Result<(), ApplyError> {
+pub(crate) fn ask(term: &Term) -> Result<(), ApplyError> {
     term.is_mine().then_some(()).ok_or(ApplyError::NotLeader)
 }
 

@@ -22,7 +22,11 @@ use serde_json::{Value, json};
 use tokio::sync::{Semaphore, SemaphorePermit};
 
 use super::{Applier, ApplyError, Leave, ask, brief, patch_params, post_params};
-use crate::observe::{convert, thin};
+use crate::{
+    leader::Term,
+    observe::{convert, convert::ObservedSlice, thin},
+    queue::Hurry,
+};
 
 /// Slice writes under way at once (F-163).
 const AT_ONCE: usize = 24;
@@ -120,24 +124,57 @@ impl Applier {
         key: &WorkloadKey,
         slice: &Found,
     ) -> Result<(), ApplyError> {
+        let written = match self.delete(leave, &key.namespace, slice).await {
+            Ok(()) => Written::Done,
+            Err(ApplyError::Stale { .. }) => Written::Stale,
+            Err(ApplyError::Failed { source, .. }) => Written::Failed(refused(&source)),
+            Err(error @ (ApplyError::NotLeader | ApplyError::WakeFirst)) => return Err(error),
+        };
+        self.note(key, &slice.name, written);
+        Ok(())
+    }
+
+    /// Deletes a slice that no ManagedWorkload stands for, if it's as it was
+    /// seen.
+    pub(crate) async fn collect(
+        &self,
+        term: &Term,
+        orphan: &ObservedSlice,
+    ) -> Result<(), ApplyError> {
+        let hurry = Hurry::default();
+        let leave = Leave {
+            term,
+            hurry: &hurry,
+        };
+        let slice = Found {
+            name: orphan.slice.spec.name.clone(),
+            uid: orphan.slice.uid.clone(),
+            version: orphan.slice.resource_version.clone(),
+        };
+        self.delete(leave, &orphan.namespace, &slice).await
+    }
+
+    /// One that isn't there any more is deleted.
+    async fn delete(
+        &self,
+        leave: Leave<'_>,
+        namespace: &str,
+        slice: &Found,
+    ) -> Result<(), ApplyError> {
         let _turn = self.slices.turn(leave).await?;
         let params = DeleteParams::default().preconditions(Preconditions {
             uid: Some(slice.uid.clone()),
             resource_version: Some(slice.version.clone()),
         });
-        let api = self.slice_api(&key.namespace);
-        let written = match api.delete(&slice.name, &params).await {
-            Ok(_) => Written::Done,
-            Err(kube::Error::Api(status)) if status.code == 404 => Written::Done,
-            Err(kube::Error::Api(status)) if status.code == 409 => Written::Stale,
-            Err(error) => Written::Failed(refused(&error)),
-        };
-        if matches!(written, Written::Done) {
-            let slice_key = (key.namespace.clone(), slice.name.clone());
-            self.shared
-                .change(|index, now| index.deleted_slice(&slice_key, &slice.uid, now));
+        let api = self.slice_api(namespace);
+        match api.delete(&slice.name, &params).await {
+            Ok(_) => {}
+            Err(kube::Error::Api(status)) if status.code == 404 => {}
+            Err(source) => return Err(ApplyError::of("delete slice", source)),
         }
-        self.note(key, &slice.name, written);
+        let key = (namespace.to_owned(), slice.name.clone());
+        self.shared
+            .change(|index, now| index.deleted_slice(&key, &slice.uid, now));
         Ok(())
     }
 

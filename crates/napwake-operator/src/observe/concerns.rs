@@ -12,7 +12,7 @@ use tokio::time::Instant;
 
 use super::{
     convert::{Made, ObservedService, ObservedTarget, ObservedWorkload},
-    index::{Index, is_routed, routes},
+    index::{Index, is_routed, routes, slice_key},
     layered::{Key, Look},
 };
 use crate::queue::Urgency;
@@ -30,6 +30,8 @@ pub(crate) struct TargetKey {
 pub(crate) struct Concerns {
     pub(crate) workloads: BTreeMap<WorkloadKey, Urgency>,
     pub(crate) targets: BTreeSet<TargetKey>,
+    /// Slices that perhaps no ManagedWorkload stands for.
+    pub(crate) slices: BTreeSet<Key>,
 }
 
 /// Annotations that may wake a workload.
@@ -49,6 +51,7 @@ impl Concerns {
             self.add(key, urgency);
         }
         self.targets.extend(other.targets);
+        self.slices.extend(other.slices);
     }
 
     fn add(&mut self, key: WorkloadKey, urgency: Urgency) {
@@ -62,8 +65,9 @@ impl Concerns {
         }
     }
 
-    /// Itself, its target's opting in, and where its phase or routes change, the
-    /// others behind its Services (T-75, T-76).
+    /// Itself, its target's opting in, where its phase or routes change the
+    /// others behind its Services (T-75, T-76), and once it's gone what it may
+    /// have left behind.
     pub(super) fn of_workload(
         index: &Index,
         key: &WorkloadKey,
@@ -98,6 +102,10 @@ impl Concerns {
                 )
             })
         };
+        if new.is_none() {
+            let slices = index.slices.within(&key.namespace, now);
+            concerns.slices.extend(slices.map(|one| slice_key(&one)));
+        }
         if as_peer(old) != as_peer(new) {
             for observed in [old, new].into_iter().flatten() {
                 concerns.add_all(index.neighbors(observed, now).into_iter());

@@ -336,6 +336,7 @@ impl Index {
             .map(|observed| observed.slice.spec.service.clone())
             .collect();
         let mut concerns = Concerns::nobody();
+        concerns.slices.extend(new.is_some().then(|| key.clone()));
         for service in services {
             let service_key = (key.0.clone(), service);
             let service = self.services.look(&service_key, now).known();
@@ -442,7 +443,7 @@ fn target_key(observed: &ObservedTarget) -> Key {
     (observed.namespace.clone(), observed.target.id.name.clone())
 }
 
-fn slice_key(observed: &ObservedSlice) -> Key {
+pub(super) fn slice_key(observed: &ObservedSlice) -> Key {
     (observed.namespace.clone(), observed.slice.spec.name.clone())
 }
 

@@ -179,6 +179,17 @@ impl<T: Versioned> Layered<T> {
             .filter_map(move |key| self.look(key, now).known())
     }
 
+    /// Whether there's an object of a namespace of which nothing is known.
+    pub(crate) fn any_unknown_within(&self, namespace: &str, now: Instant) -> bool {
+        let first = (namespace.to_owned(), String::new());
+        let unreadable = self.unreadable.range(first.clone()..).map(|(key, _)| key);
+        let own = self.own.range(first..).map(|(key, _)| key);
+        unreadable
+            .take_while(|key| key.0 == namespace)
+            .chain(own.take_while(|key| key.0 == namespace))
+            .any(|key| matches!(self.look(key, now), Look::Unknown(_)))
+    }
+
     /// Every known object.
     pub(crate) fn all(&self, now: Instant) -> impl Iterator<Item = Arc<T>> + '_ {
         let keys: BTreeSet<&Key> = self.seen.keys().chain(self.own.keys()).collect();
@@ -300,8 +311,11 @@ mod tests {
         things.apply(key(), thing("u", "5"));
         things.spoil(key(), "no".to_owned());
         assert_eq!(shown(&things), "unknown");
+        assert!(things.any_unknown_within("ns", Instant::now()));
+        assert!(!things.any_unknown_within("n", Instant::now()));
         things.delete(&key(), "u");
         assert_eq!(shown(&things), "absent");
+        assert!(!things.any_unknown_within("ns", Instant::now()));
     }
 
     #[tokio::test(start_paused = true)]

@@ -15,7 +15,7 @@ mod world;
 pub(crate) use self::{
     concerns::{Concerns, TargetKey},
     index::{DoormanService, Index},
-    layered::Look,
+    layered::{Key, Look},
     pods::count_pods,
     watches::{Watches, start},
 };

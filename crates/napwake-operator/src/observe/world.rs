@@ -8,14 +8,17 @@ use std::{
 use napwake_api::{settings::Defaults, workload::TargetKind};
 use napwake_decide::{
     Seen, World, optin,
+    orphans::is_orphan,
     world::{Doorman, Namespace, Peer, Service, Slice, WorkloadKey},
 };
 use tokio::time::Instant;
 
 use super::{
     concerns::selects,
-    convert::{Made, ObservedNamespace, ObservedService, ObservedTarget, ObservedWorkload},
-    index::{DoormanService, Index, routes},
+    convert::{
+        Made, ObservedNamespace, ObservedService, ObservedSlice, ObservedTarget, ObservedWorkload,
+    },
+    index::{DoormanService, Index, routes, slice_key},
     layered::{Key, Layered, Look},
 };
 
@@ -106,6 +109,23 @@ impl Index {
         now: Instant,
     ) -> impl Iterator<Item = Arc<ObservedService>> + 'a {
         self.services.within(namespace, now)
+    }
+
+    /// The slice of that name, if no ManagedWorkload stands for it.
+    pub(crate) fn orphan(&self, key: &Key, now: Instant) -> Option<Arc<ObservedSlice>> {
+        let slice = self.slices.look(key, now).known()?;
+        let workloads: Vec<_> = self.workloads.within(&key.0, now).collect();
+        let routes = if self.workloads.any_unknown_within(&key.0, now) {
+            Seen::Unknown("a ManagedWorkload of its namespace can't be read".to_owned())
+        } else {
+            Seen::Known(workloads.iter().flat_map(|one| routes(Some(one))).collect())
+        };
+        is_orphan(&slice.slice, &routes).then_some(slice)
+    }
+
+    /// Every slice of Napwake's.
+    pub(crate) fn all_slices(&self, now: Instant) -> impl Iterator<Item = Key> + '_ {
+        self.slices.all(now).map(|one| slice_key(&one))
     }
 
     pub(crate) fn look_namespace(&self, name: &str, now: Instant) -> Look<ObservedNamespace> {

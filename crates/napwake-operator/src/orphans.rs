@@ -1,0 +1,55 @@
+//! Collects the EndpointSlices that `decide::orphans` finds: all are looked at as
+//! a term begins, and each again whenever it changes or a ManagedWorkload of its
+//! namespace goes.
+
+use std::{convert::Infallible, time::Duration};
+
+use crate::{
+    apply::{Applier, ApplyError},
+    leader::Term,
+    observe::Key,
+    queue::{Next, Room, Urgency},
+};
+
+/// Slices that are looked at at once: there's no hurry.
+const ROOM: Room = Room { usual: 4, wakes: 0 };
+
+/// How soon one that couldn't be deleted is looked at again.
+const RETRY: Duration = Duration::from_secs(30);
+
+/// Looks at every slice of Napwake's, for as long as `term` lasts.
+pub(crate) async fn collect(applier: &Applier, term: &Term) -> Infallible {
+    let slices = &applier.shared.slices;
+    let all: Vec<_> = applier
+        .shared
+        .with(|index, now| index.all_slices(now).collect());
+    for key in all {
+        slices.add(key, Urgency::Usual);
+    }
+    slices.run(ROOM, |key, _| look_at(applier, term, key)).await
+}
+
+async fn look_at(applier: &Applier, term: &Term, key: Key) -> Next {
+    let orphan = applier.shared.with(|index, now| index.orphan(&key, now));
+    let Some(orphan) = orphan else {
+        return Next::WhenAsked;
+    };
+    let (namespace, slice) = &key;
+    match applier.collect(term, &orphan).await {
+        Ok(()) => {
+            let service = orphan.slice.spec.service.as_str();
+            tracing::info!(namespace, slice, service, "nobody stands for it: deleted");
+            Next::WhenAsked
+        }
+        Err(ApplyError::Stale { .. }) => Next::After(RETRY),
+        Err(error) => {
+            let cause = error.cause();
+            tracing::warn!(namespace, slice, %error, cause, "can't delete what nobody stands for");
+            Next::After(RETRY)
+        }
+    }
+}
+
+#[cfg(test)]
+#[path = "orphans_tests.rs"]
+mod tests;
