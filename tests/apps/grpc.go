@@ -8,7 +8,7 @@ import (
 )
 
 // serveGRPC answers health checks, with reflection so that grpcurl needs no files.
-func serveGRPC(l *countingListener, _ options) error {
+func serveGRPC(l *countingListener, _ options, _ *readiness) error {
 	server := grpc.NewServer()
 	healthpb.RegisterHealthServer(server, health.NewServer())
 	reflection.Register(server)

@@ -9,15 +9,17 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"slices"
 	"strconv"
+	"strings"
 	"time"
 )
 
-func serveHTTP(l *countingListener, _ options) error {
-	return http.Serve(l, handler(l))
+func serveHTTP(l *countingListener, _ options, ready *readiness) error {
+	return http.Serve(l, handler(l, ready))
 }
 
-func handler(l *countingListener) http.Handler {
+func handler(l *countingListener, ready *readiness) http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("/", func(w http.ResponseWriter, _ *http.Request) {
 		host, _ := os.Hostname()
@@ -30,6 +32,10 @@ func handler(l *countingListener) http.Handler {
 	mux.HandleFunc("/accepted", func(w http.ResponseWriter, _ *http.Request) {
 		fmt.Fprintln(w, l.accepted.Load())
 	})
+	mux.HandleFunc("/since-refused", func(w http.ResponseWriter, _ *http.Request) {
+		fmt.Fprintln(w, ready.sinceRefused().Milliseconds())
+	})
+	mux.HandleFunc("/resolve", resolve)
 	mux.HandleFunc("/upload", upload)
 	mux.HandleFunc("/big", bigAnswer)
 	mux.HandleFunc("/slow", slow)
@@ -43,6 +49,17 @@ func handler(l *countingListener) http.Handler {
 		fmt.Fprintf(w, "the app's own %d\n", code)
 	})
 	return mux
+}
+
+// resolve answers with the addresses of ?name=NAME, as any program of the pod finds them.
+func resolve(w http.ResponseWriter, r *http.Request) {
+	addresses, err := net.DefaultResolver.LookupHost(r.Context(), r.URL.Query().Get("name"))
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusBadGateway)
+		return
+	}
+	slices.Sort(addresses)
+	fmt.Fprintln(w, strings.Join(addresses, " "))
 }
 
 // upload answers with the hash and length of what it was sent.

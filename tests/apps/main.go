@@ -2,7 +2,8 @@
 // what reached them.
 //
 // -mode http, tls, grpc, ws or tcp. Every mode can listen late (-listen-after),
-// be Ready late (-ready-after) and serve on after SIGTERM (-serve-on).
+// be Ready late (-ready-after, -refuse-probes) and serve on after SIGTERM
+// (-serve-on).
 package main
 
 import (
@@ -29,6 +30,8 @@ type options struct {
 	greet       string
 	neverReady  bool
 	readyHost   string
+	// refuseProbes is how many probes are refused, whenever they come.
+	refuseProbes int
 }
 
 func parse() options {
@@ -42,6 +45,7 @@ func parse() options {
 	flag.StringVar(&o.greet, "greet", "", "tcp: what to send before reading")
 	flag.BoolVar(&o.neverReady, "never-ready", false, "the readiness endpoint always fails")
 	flag.StringVar(&o.readyHost, "ready-host", "", "only a host whose name ends so gets Ready")
+	flag.IntVar(&o.refuseProbes, "refuse-probes", 0, "how many probes the readiness endpoint refuses")
 	flag.Parse()
 	return o
 }
@@ -54,8 +58,9 @@ func main() {
 		os.Exit(2)
 	}
 	started := time.Now()
+	ready := newReadiness(o, started)
 	if o.ready != "" {
-		go serveReadiness(o, started)
+		go ready.serve(o.ready)
 	}
 	time.Sleep(o.listenAfter)
 	listener, err := net.Listen("tcp", o.listen)
@@ -71,12 +76,12 @@ func main() {
 		os.Exit(0)
 	}()
 	counted := &countingListener{Listener: listener}
-	if err := serve(counted, o); err != nil && !errors.Is(err, net.ErrClosed) {
+	if err := serve(counted, o, ready); err != nil && !errors.Is(err, net.ErrClosed) {
 		log.Fatal(err)
 	}
 }
 
-var modes = map[string]func(*countingListener, options) error{
+var modes = map[string]func(*countingListener, options, *readiness) error{
 	"http": serveHTTP,
 	"tls":  serveTLS,
 	"grpc": serveGRPC,

@@ -10,7 +10,7 @@ import (
 
 // serveTCP sends its greeting, reads until the caller shuts its side, and
 // answers with the hash and length of what it read.
-func serveTCP(l *countingListener, o options) error {
+func serveTCP(l *countingListener, o options, _ *readiness) error {
 	for {
 		conn, err := l.Accept()
 		if err != nil {

@@ -13,13 +13,13 @@ import (
 )
 
 // serveTLS ends TLS itself, with a certificate made at start.
-func serveTLS(l *countingListener, _ options) error {
+func serveTLS(l *countingListener, _ options, ready *readiness) error {
 	certificate, err := selfSigned()
 	if err != nil {
 		return err
 	}
 	config := &tls.Config{Certificates: []tls.Certificate{certificate}, MinVersion: tls.VersionTLS12}
-	return http.Serve(tls.NewListener(l, config), handler(l))
+	return http.Serve(tls.NewListener(l, config), handler(l, ready))
 }
 
 func selfSigned() (tls.Certificate, error) {

@@ -7,7 +7,7 @@ import (
 )
 
 // serveWebSocket echoes every message.
-func serveWebSocket(l *countingListener, _ options) error {
+func serveWebSocket(l *countingListener, _ options, _ *readiness) error {
 	upgrader := websocket.Upgrader{CheckOrigin: func(*http.Request) bool { return true }}
 	return http.Serve(l, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		conn, err := upgrader.Upgrade(w, r, nil)

@@ -73,3 +73,22 @@ pub async fn curl(url: &str, more: &[&str]) -> Result<Ended> {
     args.push(url);
     run("curl", &args).await
 }
+
+/// One message over a WebSocket, and its echo, by Debian's client library for
+/// Python: one connection, no retry.
+const WEBSOCKET: &str = "
+import asyncio, sys, websockets
+
+async def main():
+    async with websockets.connect(sys.argv[1], open_timeout=100) as socket:
+        await socket.send(sys.argv[2])
+        print(await socket.recv())
+
+asyncio.run(main())
+";
+
+/// Sends a message to a `ws://` URL and gives what comes back.
+pub async fn websocket(url: &str, message: &str) -> Result<Ended> {
+    // Debian's own Python: another in PATH lacks Debian's libraries.
+    run("/usr/bin/python3", &["-c", WEBSOCKET, url, message]).await
+}

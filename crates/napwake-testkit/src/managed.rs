@@ -72,27 +72,33 @@ pub fn now() -> Timestamp {
     Timestamp::now()
 }
 
-/// Asks for a pause and waits until the pods are gone.
-pub async fn pause(place: &Place, name: &str) -> Result<ManagedWorkloadStatus> {
-    annotate(
-        place,
-        name,
-        signal::PAUSE_REQUESTED,
-        &Stamp::now(now()).to_string(),
-    )
-    .await?;
-    phase(place, name, Phase::Paused).await
+/// Sets an annotation to the present time.
+pub async fn stamp(place: &Place, name: &str, key: &str) -> Result<()> {
+    annotate(place, name, key, &Stamp::now(now()).to_string()).await
+}
+
+/// Asks for a pause, as `kubectl napwake pause` does.
+pub async fn ask_to_pause(place: &Place, name: &str) -> Result<()> {
+    stamp(place, name, signal::PAUSE_REQUESTED).await
 }
 
 /// Asks for a wake, as `kubectl napwake wake` does.
 pub async fn ask_to_wake(place: &Place, name: &str) -> Result<()> {
-    annotate(
-        place,
-        name,
-        signal::WAKE_REQUESTED,
-        &Stamp::now(now()).to_string(),
-    )
-    .await
+    stamp(place, name, signal::WAKE_REQUESTED).await
+}
+
+/// Asks for a pause and waits until the pods are gone.
+pub async fn pause(place: &Place, name: &str) -> Result<ManagedWorkloadStatus> {
+    ask_to_pause(place, name).await?;
+    phase(place, name, Phase::Paused).await
+}
+
+/// Asks for a pause and waits until the pods are gone and the doorman is in
+/// their place.
+pub async fn pause_routed(place: &Place, name: &str) -> Result<()> {
+    pause(place, name).await?;
+    wake_reason(place, name, "DoormanRouted").await?;
+    Ok(())
 }
 
 /// The status as it stands.

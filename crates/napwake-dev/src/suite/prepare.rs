@@ -15,7 +15,7 @@ use crate::tools::{GoTool, go_install};
 use crate::{files, helm, install, run, workspace};
 
 /// Stock clients, and the servers that run as pods from the node's `/usr`.
-const NEEDS: [Need; 9] = [
+const NEEDS: [Need; 11] = [
     Need::program("curl", "curl"),
     Need::program("psql", "postgresql-client"),
     Need::program("redis-cli", "redis-tools"),
@@ -24,6 +24,12 @@ const NEEDS: [Need; 9] = [
     Need::program("mariadbd", "mariadb-server-core"),
     Need::program("nginx", "nginx-light"),
     Need::program("openssl", "openssl"),
+    // One small package: websocat would be built here, with the headers of OpenSSL.
+    Need::file(&["/usr/bin/python3"], "python3"),
+    Need::file(
+        &["/usr/lib/python3/dist-packages/websockets"],
+        "python3-websockets",
+    ),
     Need::file(&["/usr/lib/postgresql/15/bin/postgres"], "postgresql-15"),
 ];
 

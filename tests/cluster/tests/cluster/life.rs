@@ -1,8 +1,8 @@
 //! The lifecycle on a real cluster: what wakes, what is managed.
 
 use k8s_openapi::api::{
-    apps::v1::{Deployment, StatefulSet},
-    core::v1::Namespace,
+    apps::v1::Deployment,
+    core::v1::{Namespace, Service},
 };
 use kube::{
     Api,
@@ -11,23 +11,19 @@ use kube::{
 use napwake_api::{
     ManagedWorkload,
     names::{opt, signal},
-    stamp::Stamp,
     workload::{ActivitySource, Phase},
 };
 use napwake_testkit::{
-    Context, Result,
-    apps::{App, Kind, service},
-    callers, ensure, managed,
+    Result,
+    apps::{App, service},
+    ensure, managed,
     place::{self, Place},
+    wait,
 };
 use rstest::rstest;
 use serde_json::{Value, json};
 
 use crate::setup;
-
-async fn wake_by_annotation(place: &Place, key: &str) -> Result<()> {
-    managed::annotate(place, "web", key, &Stamp::now(managed::now()).to_string()).await
-}
 
 async fn scale(place: &Place, replicas: i32) -> Result<()> {
     let patch = Patch::Merge(json!({"spec": {"replicas": replicas}}));
@@ -51,10 +47,10 @@ async fn annotations_wake(#[case] key: &str, #[case] mode: &str, #[case] source:
         let spec = json!({"wake": {"mode": mode}});
         setup::manage(&place, &App::new("web", "http"), spec).await?;
         managed::pause(&place, "web").await?;
-        wake_by_annotation(&place, key).await?;
+        managed::stamp(&place, "web", key).await?;
         let status = managed::phase(&place, "web", Phase::Running).await?;
-        let clock = status.clock.context("the clock is set")?;
-        ensure!(clock.last_activity_source == source, "{clock:?}");
+        let found = status.clock.map(|clock| clock.last_activity_source);
+        ensure!(found == Some(source), "{found:?}");
         Ok(())
     })
     .await;
@@ -66,22 +62,14 @@ async fn annotations_wake(#[case] key: &str, #[case] mode: &str, #[case] source:
 async fn a_scale_up_by_someone_else_wakes() {
     place::with("scale", async |place| {
         let spec = json!({"wake": {"mode": "Ask"}});
-        setup::manage(&place, &App::new("web", "http"), spec).await?;
-        managed::pause(&place, "web").await?;
-        managed::wake_reason(&place, "web", "DoormanRouted").await?;
+        let app = App::new("web", "http");
+        setup::manage(&place, &app, spec).await?;
+        managed::pause_routed(&place, "web").await?;
         scale(&place, 2).await?;
         managed::phase(&place, "web", Phase::Running).await?;
         managed::wake_reason(&place, "web", "NotPaused").await?;
-        let replicas = place
-            .api::<Deployment>()
-            .get("web")
-            .await?
-            .spec
-            .and_then(|s| s.replicas);
-        ensure!(
-            replicas == Some(2),
-            "it keeps what it was given: {replicas:?}"
-        );
+        let replicas = setup::replicas(&place, &app).await?;
+        ensure!(replicas == Some(2), "not what it was given: {replicas:?}");
         Ok(())
     })
     .await;
@@ -92,17 +80,15 @@ async fn a_scale_up_by_someone_else_wakes() {
 #[tokio::test]
 async fn an_activity_annotation_wakes_what_is_behind_a_headless_service() {
     place::with("headless", async |place| {
-        setup::start(&place, &App::new("web", "http")).await?;
+        let app = App::new("web", "http");
+        setup::start(&place, &app).await?;
         let mut headless = service("web", "web", &[("", 80, 8080)], &["IPv4"]);
         headless["spec"]["clusterIP"] = json!("None");
-        place
-            .create::<k8s_openapi::api::core::v1::Service>(headless)
-            .await?;
-        managed::manage(&place, "Deployment", "web", json!({})).await?;
-        managed::phase(&place, "web", Phase::Running).await?;
+        place.create::<Service>(headless).await?;
+        setup::run(&place, &app, json!({})).await?;
         managed::pause(&place, "web").await?;
         managed::wake_reason(&place, "web", "NoServices").await?;
-        wake_by_annotation(&place, signal::ACTIVITY).await?;
+        managed::stamp(&place, "web", signal::ACTIVITY).await?;
         managed::phase(&place, "web", Phase::Running).await?;
         Ok(())
     })
@@ -130,11 +116,8 @@ async fn every_way_to_opt_in_gives_a_route_and_a_wake(#[case] how: OptIn, #[case
     place::with("optin", async |place| {
         opt_in(&place, how, &app).await?;
         managed::phase(&place, "web", Phase::Running).await?;
-        managed::pause(&place, "web").await?;
-        managed::wake_reason(&place, "web", "DoormanRouted").await?;
-        let url = format!("http://{}/", place.address("web").await?);
-        let body = callers::curl(&url, &[]).await?.ok()?;
-        ensure!(body.starts_with("app web-"), "{body:?}");
+        managed::pause_routed(&place, "web").await?;
+        setup::request(&place, "web").await?;
         managed::phase(&place, "web", Phase::Running).await?;
         Ok(())
     })
@@ -146,9 +129,7 @@ async fn opt_in(place: &Place, how: OptIn, app: &App) -> Result<()> {
         return setup::manage(place, app, json!({})).await;
     }
     let services = service("web", "web", &[("", 80, 8080)], &["IPv4"]);
-    place
-        .create::<k8s_openapi::api::core::v1::Service>(services)
-        .await?;
+    place.create::<Service>(services).await?;
     let mut manifest = app.manifest();
     if how == OptIn::WorkloadLabel {
         manifest["metadata"]["labels"][opt::MANAGED] = json!("true");
@@ -156,14 +137,7 @@ async fn opt_in(place: &Place, how: OptIn, app: &App) -> Result<()> {
         label_namespace(place, opt::MANAGED).await?;
     }
     manifest["metadata"]["annotations"]["napwake.dev/lookout"] = json!("0s");
-    match app.kind {
-        Kind::Deployment => {
-            place.create::<Deployment>(manifest).await?;
-        }
-        Kind::StatefulSet => {
-            place.create::<StatefulSet>(manifest).await?;
-        }
-    }
+    setup::create(place, app.kind, manifest).await?;
     wait_for_object(place).await
 }
 
@@ -180,19 +154,9 @@ async fn label_namespace(place: &Place, key: &str) -> Result<()> {
 }
 
 async fn wait_for_object(place: &Place) -> Result<()> {
-    napwake_testkit::wait::until(
-        "the ManagedWorkload to be made",
-        managed::PATIENCE,
-        async || {
-            Ok(place
-                .api::<ManagedWorkload>()
-                .get_opt("web")
-                .await?
-                .is_some())
-        },
-        |there| *there,
-    )
-    .await?;
+    let what = "the ManagedWorkload to be made";
+    let probe = async || Ok(place.api::<ManagedWorkload>().get_opt("web").await?);
+    wait::until(what, managed::PATIENCE, probe, Option::is_some).await?;
     Ok(())
 }
 

@@ -4,9 +4,22 @@
 //! They run in the cluster's network, each in a namespace of its own. Cases
 //! that take minutes are in modules named `long`.
 
+#![allow(
+    clippy::print_stderr,
+    reason = "a test says what one needs to understand its failure"
+)]
+
+mod alone;
 mod hold;
+mod kept;
 mod life;
+mod own;
 mod protocols;
 mod readiness;
+mod rounds;
 mod route;
 mod setup;
+mod shared;
+mod slices;
+mod steady;
+mod through;

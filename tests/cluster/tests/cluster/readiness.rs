@@ -2,8 +2,13 @@
 
 use std::time::Duration;
 
-use napwake_testkit::{Result, apps::App, callers, ensure, place};
-use serde_json::{Value, json};
+use napwake_testkit::{
+    Result,
+    apps::App,
+    callers, ensure,
+    place::{self, Place},
+};
+use serde_json::json;
 
 use crate::setup;
 
@@ -12,22 +17,11 @@ async fn answer_time(label: &str, app: App) -> Duration {
     let mut took = Duration::ZERO;
     place::with(label, async |place| {
         setup::asleep(&place, &app).await?;
-        let url = format!("http://{}/", place.address(&app.name).await?);
-        let ended = callers::curl(&url, &[]).await?;
-        took = ended.took;
-        let body = ended.ok()?;
-        ensure!(
-            body.starts_with("app "),
-            "the first response is the app's own: {body:?}"
-        );
-        Result::Ok(())
+        took = setup::request(&place, &app.name).await?.took;
+        Ok(())
     })
     .await;
     took
-}
-
-fn probe(period: u32) -> Value {
-    json!({"httpGet": {"path": "/ready", "port": 8081}, "periodSeconds": period})
 }
 
 /// HOLD-18: an app that listens at once but is Ready after 12 s gets the
@@ -46,6 +40,22 @@ async fn without_a_probe_it_is_passed_when_the_container_runs() {
         .readiness(None);
     let took = answer_time("noprobe", app).await;
     assert!(took < Duration::from_secs(25), "passed after {took:?}");
+}
+
+/// COMPAT-13, HOLD-20: passed before it can serve, the caller gets the app's
+/// own error, as the app sent it.
+#[tokio::test]
+async fn an_error_of_the_app_is_its_own() {
+    place::with("error", async |place| {
+        let app = App::new("web", "http").readiness(None);
+        setup::asleep(&place, &app).await?;
+        let url = setup::url(&place, "web", "/status/503").await?;
+        let out = callers::curl(&url, &["-i"]).await?.ok()?;
+        let is_its_own = out.starts_with("HTTP/1.1 503 ") && out.ends_with("the app's own 503\n");
+        ensure!(is_its_own, "{out:?}");
+        Ok(())
+    })
+    .await;
 }
 
 /// HOLD-24: a startup probe delays readiness, so it delays passing.
@@ -73,17 +83,32 @@ async fn a_tcp_probe_is_enough_for_an_app_that_listens_when_it_can_serve() {
     assert!(took >= Duration::from_secs(8), "passed after {took:?}");
 }
 
-/// HOLD-23: with a shorter `periodSeconds` held requests are passed sooner.
+/// Wakes an app that refuses its first probes, and gives how long it had been
+/// able to serve, by its own clock, when the held request reached it. How soon
+/// its container started and was first probed doesn't count.
+async fn served_after(place: &Place, period: u32) -> Result<Duration> {
+    let probe = json!({"httpGet": {"path": "/ready", "port": 8081}, "periodSeconds": period});
+    // The kubelet probes out of turn when a container starts and when its state
+    // changes; the probe after the last refused one comes when it's due.
+    let app = App::new(&format!("every{period}"), "http").arg("-refuse-probes=3");
+    let app = app.readiness(Some(probe));
+    setup::asleep(place, &app).await?;
+    let url = setup::url(place, &app.name, "/since-refused").await?;
+    let millis = callers::curl(&url, &[]).await?.ok()?;
+    Ok(Duration::from_millis(millis.trim().parse()?))
+}
+
+/// HOLD-23: with a shorter `periodSeconds` held requests are passed sooner: at
+/// the first probe after the app can serve.
 #[tokio::test]
 async fn a_shorter_period_passes_sooner() {
-    let app = |period| {
-        App::new("web", "http")
-            .arg("-ready-after=7s")
-            .readiness(Some(probe(period)))
-    };
-    let (short, long) = tokio::join!(
-        answer_time("period1", app(1)),
-        answer_time("period10", app(10))
-    );
-    assert!(short < long, "{short:?} with 1 s, {long:?} with 10 s");
+    place::with("period", async |place| {
+        let (short, long) = tokio::try_join!(served_after(&place, 1), served_after(&place, 5))?;
+        ensure!(
+            short < Duration::from_secs(3) && Duration::from_secs(3) < long,
+            "{short:?} with 1 s, {long:?} with 5 s"
+        );
+        Ok(())
+    })
+    .await;
 }

@@ -1,25 +1,20 @@
 //! Routes on a real cluster: what callers see while a workload pauses and wakes.
 
-use std::{
-    sync::{
-        Arc,
-        atomic::{AtomicBool, Ordering},
-    },
-    time::Duration,
-};
-
+use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Service;
 use kube::ResourceExt;
-use napwake_api::{names::signal, workload::Phase};
+use napwake_api::{names::signal, stamp::LastRequest, workload::Phase};
 use napwake_testkit::{
     Context, Result,
     apps::{App, service},
-    callers, ensure, managed, place,
+    callers, ensure, managed,
+    place::{self, Place},
+    wait,
 };
+use rstest::rstest;
 use serde_json::json;
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
-use crate::setup;
+use crate::{setup, steady};
 
 /// ROUTE-05, ROUTE-06: the Service doesn't change through a pause and a wake.
 /// ROUTE-11: a request over each address of a dual-stack Service wakes.
@@ -32,89 +27,81 @@ async fn a_dual_stack_service_wakes_over_both_families_and_stays_as_it_is() {
         let addresses = place.addresses("web").await?;
         ensure!(addresses.len() == 2, "it has both: {addresses:?}");
         for address in addresses {
-            managed::pause(&place, "web").await?;
-            managed::wake_reason(&place, "web", "DoormanRouted").await?;
-            let host = if address.contains(':') {
-                format!("[{address}]")
-            } else {
-                address
-            };
-            let body = callers::curl(&format!("http://{host}/"), &[]).await?.ok()?;
-            ensure!(body.starts_with("app web-"), "{body:?}");
+            managed::pause_routed(&place, "web").await?;
+            setup::request_to(&format!("http://{}/", setup::host(&address)), "web").await?;
             managed::phase(&place, "web", Phase::Running).await?;
         }
         let after = place.api::<Service>().get("web").await?;
-        ensure!(
-            before.resource_version() == after.resource_version(),
-            "{after:?}"
-        );
+        let is_the_same = before.resource_version() == after.resource_version();
+        ensure!(is_the_same, "{after:?}");
         Ok(())
     })
     .await;
 }
 
-/// ROUTE-13: constant new connections while it's paused again and again: each
-/// pause is called off, and no connection is refused or lost.
-#[tokio::test]
-async fn no_connection_is_refused_while_it_pauses() {
-    const ROUNDS: usize = 3;
+/// Pauses it again and again while somebody calls every 50 ms: each pause ends
+/// by a request, with no connection refused or lost. Gives whether its pods are
+/// those it began with.
+async fn pauses_under_calls(lookout: &str, rounds: usize) -> bool {
+    let mut stayed = false;
     place::with("refused", async |place| {
         let app = App::new("web", "http").arg("-serve-on=3s");
-        setup::manage(&place, &app, json!({})).await?;
+        setup::manage(&place, &app, json!({"lookout": lookout})).await?;
         let address = format!("{}:80", place.address("web").await?);
         setup::until_it_answers(&address).await?;
-        let stop = Arc::new(AtomicBool::new(false));
-        let mut calls = tokio::task::JoinSet::new();
-        calls.spawn(call_until(address, stop.clone()));
-        for _ in 0..ROUNDS {
-            let stamp = napwake_api::stamp::Stamp::now(managed::now()).to_string();
-            managed::annotate(&place, "web", signal::PAUSE_REQUESTED, &stamp).await?;
-            managed::wake_reason(&place, "web", "DoormanRouted").await?;
-            managed::wake_reason(&place, "web", "NotPaused").await?;
-        }
-        stop.store(true, Ordering::Relaxed);
-        let ended = calls.join_next().await.context("the caller was started")?;
-        let answered = ended.context("the caller ran")??;
-        ensure!(answered >= ROUNDS, "{answered} calls were answered");
+        let pods = setup::pod_names(&place, "web").await?;
+        let pauses = async {
+            for round in 1..=rounds {
+                let ended = pause_until_asked(&place).await;
+                ended.with_context(|| format!("pause {round}"))?;
+            }
+            Ok(())
+        };
+        let (answered, ()) = steady::REQUESTS.during(&address, pauses).await?;
+        ensure!(answered >= rounds, "{answered} calls were answered");
+        stayed = setup::pod_names(&place, "web").await? == pods;
         Ok(())
     })
     .await;
+    stayed
 }
 
-/// Calls every 50 ms, each over a connection of its own, until told to stop.
-/// Fails with the first call that isn't answered by the app.
-async fn call_until(address: String, stop: Arc<AtomicBool>) -> Result<usize> {
-    let mut tick = tokio::time::interval(Duration::from_millis(50));
-    let mut calls = tokio::task::JoinSet::new();
-    while !stop.load(Ordering::Relaxed) && calls.len() < 4000 {
-        tick.tick().await;
-        calls.spawn(call(address.clone()));
-    }
-    let mut answered = 0;
-    while let Some(call) = calls.join_next().await {
-        call.context("a call ran")??;
-        answered += 1;
-    }
-    Ok(answered)
-}
-
-async fn call(address: String) -> Result<()> {
-    let mut socket = tokio::net::TcpStream::connect(&address)
-        .await
-        .context("connect")?;
-    socket
-        .write_all(b"GET / HTTP/1.1\r\nHost: web\r\nConnection: close\r\n\r\n")
-        .await?;
-    let mut answer = String::new();
-    let read = tokio::time::timeout(Duration::from_mins(1), socket.read_to_string(&mut answer));
-    read.await
-        .context("no answer within 60 s")?
-        .context("read the answer")?;
-    ensure!(
-        answer.starts_with("HTTP/1.1 200"),
-        "not the app's answer: {answer:?}"
-    );
+/// Asks for a pause and waits until a request at the doorman has ended it.
+async fn pause_until_asked(place: &Place) -> Result<()> {
+    let asked = managed::now();
+    managed::ask_to_pause(place, "web").await?;
+    let stamp = || managed::annotation(place, "web", signal::LAST_REQUEST);
+    let is_since = |text: &Option<String>| last_request(text.as_deref()) > Some(asked);
+    wait::until(
+        "a request since the pause",
+        managed::PATIENCE,
+        stamp,
+        is_since,
+    )
+    .await?;
+    managed::phase(place, "web", Phase::Running).await?;
+    managed::wake_reason(place, "web", "NotPaused").await?;
     Ok(())
+}
+
+fn last_request(text: Option<&str>) -> Option<Timestamp> {
+    let last: LastRequest = text?.parse().ok()?;
+    Some(last.stamp.at())
+}
+
+/// ROUTE-13: constant new connections while it's paused, the pods stopping as
+/// soon as the route stands: no connection is refused or lost.
+#[tokio::test]
+async fn no_connection_is_refused_while_it_pauses() {
+    pauses_under_calls("0s", 3).await;
+}
+
+/// HOLD-11, ROUTE-13: constant new connections while it's about to pause: each
+/// pause is called off, its pods stay, and no request fails.
+#[tokio::test]
+async fn a_pause_is_called_off_by_whoever_calls_all_the_time() {
+    let stayed = pauses_under_calls("20s", 3).await;
+    assert!(stayed, "its pods were replaced");
 }
 
 /// ROUTE-26: a port in `doorman-ignore-ports` fails while the workload is
@@ -123,19 +110,18 @@ async fn call(address: String) -> Result<()> {
 #[tokio::test]
 async fn an_ignored_port_is_refused_while_it_is_paused() {
     place::with("ignored", async |place| {
-        setup::start(&place, &App::new("web", "http")).await?;
+        let app = App::new("web", "http");
+        setup::start(&place, &app).await?;
         let ports = [("http", 80, 8080), ("ready", 81, 8081)];
         let mut manifest = service("web", "web", &ports, &["IPv4"]);
         manifest["metadata"]["annotations"]["napwake.dev/doorman-ignore-ports"] = json!("ready");
         place.create::<Service>(manifest).await?;
-        managed::manage(&place, "Deployment", "web", json!({})).await?;
-        managed::phase(&place, "web", Phase::Running).await?;
+        setup::run(&place, &app, json!({})).await?;
         let address = place.address("web").await?;
         setup::until_it_answers(&format!("{address}:81")).await?;
         let check = format!("http://{address}:81/ready");
         callers::curl(&check, &[]).await?.ok()?;
-        managed::pause(&place, "web").await?;
-        managed::wake_reason(&place, "web", "DoormanRouted").await?;
+        managed::pause_routed(&place, "web").await?;
         let refused = callers::curl(&check, &[]).await?;
         ensure!(refused.code == Some(7), "curl can't connect: {refused:?}");
         let status = managed::status(&place, "web").await?;
@@ -146,4 +132,52 @@ async fn an_ignored_port_is_refused_while_it_is_paused() {
         Ok(())
     })
     .await;
+}
+
+/// ROUTE-37: a request to a Service that isn't routed fails as it would with
+/// a workload that somebody scaled to 0 by hand.
+#[tokio::test]
+async fn a_service_that_is_not_routed_fails_as_without_napwake() {
+    place::with("unrouted", async |place| {
+        let local = App::new("local", "http");
+        let by_hand = App::new("hand", "http").replicas(0);
+        for app in [&local, &by_hand] {
+            setup::start(&place, app).await?;
+            let mut manifest = service(&app.name, &app.name, &[("", 80, 8080)], &["IPv4"]);
+            manifest["spec"]["internalTrafficPolicy"] = json!("Local");
+            place.create::<Service>(manifest).await?;
+        }
+        setup::run(&place, &local, json!({})).await?;
+        managed::pause(&place, "local").await?;
+        managed::wake_reason(&place, "local", "NodeLocalTraffic").await?;
+        let ask = async |name| callers::curl(&setup::url(&place, name, "/").await?, &[]).await;
+        let by_hand = ask("hand").await?;
+        let what = "requests to fail as those to nobody";
+        wait::until(
+            what,
+            managed::PATIENCE,
+            || ask("local"),
+            |ended| ended.code == by_hand.code,
+        )
+        .await?;
+        ensure!(by_hand.code != Some(0), "{by_hand:?}");
+        let status = managed::status(&place, "local").await?;
+        ensure!(status.phase == Some(Phase::Paused), "it woke: {status:?}");
+        Ok(())
+    })
+    .await;
+}
+
+mod long {
+    use super::*;
+
+    /// HOLD-11, ROUTE-13: twenty pauses under constant calls.
+    #[rstest]
+    #[case("0s")]
+    #[case("20s")]
+    #[tokio::test]
+    async fn twenty_pauses_fail_no_request(#[case] lookout: &str) {
+        let stayed = pauses_under_calls(lookout, 20).await;
+        assert!(stayed || lookout == "0s", "its pods were replaced");
+    }
 }
