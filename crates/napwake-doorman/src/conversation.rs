@@ -22,6 +22,7 @@ use napwake_gate::caller::Agents;
 use napwake_gate::deadline::Deadline;
 use napwake_gate::places::{HeldPlace, Places, Source};
 use napwake_gate::verdict::Tally;
+use napwake_kit::clock::Clock;
 use napwake_net::dial::{Dialer, Tcp};
 use napwake_net::linger::{self, LingerLimits};
 use napwake_net::listen::Accepted;
@@ -71,6 +72,8 @@ pub struct Doorman<C, S> {
     pub tallies: Tallies,
     /// The clock of everything here.
     pub steady: Steady,
+    /// The time of day.
+    pub clock: Clock,
     /// Cancelled when whatever is still open must end (DRAIN-13).
     pub cut: CancellationToken,
     /// Where conversations run.

@@ -138,7 +138,7 @@ impl Parts {
         let wakes = Wakes::new(WakesParts {
             stamper: ApiStamper::new(self.for_stamps),
             allowance: Allowance::new(Rates::default()),
-            clock: self.clock,
+            clock: self.clock.clone(),
             steady: self.steady,
             reporter: reporter.clone(),
             tasks: self.background,
@@ -157,6 +157,7 @@ impl Parts {
             key: self.key,
             tallies: self.tallies,
             steady: self.steady,
+            clock: self.clock,
             cut: stopping.cut.clone(),
             tasks: TaskTracker::new(),
         })

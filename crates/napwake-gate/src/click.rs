@@ -161,6 +161,34 @@ pub fn press(asked: Asked, pause: Timestamp, now: Timestamp) -> Press {
     }
 }
 
+/// What a good click comes to, whose button wakes several workloads at once (T-75).
+#[must_use]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Pressed {
+    /// At least one of them wakes: the waking-up page.
+    Waking,
+    /// None does, for it was too soon.
+    TooSoon,
+    /// None does, for its token is for another pause: the caller is judged anew.
+    OtherPause,
+}
+
+/// What a click comes to that did these things, one for each workload.
+///
+/// A stamp that waits for its allowance, or couldn't be written yet, counts as
+/// one that was written: it's tried again (T-63, T-112).
+pub fn pressed(presses: impl IntoIterator<Item = Press>) -> Pressed {
+    let mut otherwise = Pressed::TooSoon;
+    for press in presses {
+        match press {
+            Press::Stamp | Press::IsWaking => return Pressed::Waking,
+            Press::OtherPause => otherwise = Pressed::OtherPause,
+            Press::TooSoon => {}
+        }
+    }
+    otherwise
+}
+
 /// Whether the minute isn't over (TOKEN-27). It may have begun before the pause
 /// did (TOKEN-28). A stamp too far ahead doesn't count (T-12).
 fn is_too_soon(last_wake: Option<Stamp>, now: Timestamp) -> bool {

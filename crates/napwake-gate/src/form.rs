@@ -94,10 +94,14 @@ impl Posting {
             }
             Self::Form(Framing::Chunked, media) => {
                 let mut form = [0; LIMIT];
-                match (unchunk(body, &mut form), media) {
-                    (Unchunked::Partial, _) => Form::Unfinished,
-                    (Unchunked::Refused, _) | (Unchunked::Whole(1..), Media::Unsaid) => Form::None,
-                    (Unchunked::Whole(length), _) => {
+                let room = match media {
+                    Media::UrlEncoded => LIMIT,
+                    Media::Unsaid => 0,
+                };
+                match unchunk(body, form.get_mut(..room).unwrap_or_default()) {
+                    Unchunked::Partial => Form::Unfinished,
+                    Unchunked::Refused => Form::None,
+                    Unchunked::Whole(length) => {
                         look_for_button(form.get(..length).unwrap_or_default())
                     }
                 }
@@ -162,7 +166,7 @@ fn look_for_button(form: &[u8]) -> Form {
 
 /// Puts the chunks of `raw` one after the other. Extensions are skipped, and so
 /// is what comes after the last chunk (T-48).
-fn unchunk(raw: &[u8], form: &mut [u8; LIMIT]) -> Unchunked {
+fn unchunk(raw: &[u8], form: &mut [u8]) -> Unchunked {
     let within = raw.get(..CHUNKED_LIMIT).unwrap_or(raw);
     let mut rest = within;
     let mut length = 0;

@@ -4,16 +4,27 @@
 //! away. Never carries it out. A held caller stays held, whatever the settings
 //! become (T-102); it is judged again only when a pod becomes Ready.
 
-use napwake_api::{
-    stamp::RequestKind,
-    workload::{Phase, WakeMode},
-};
+mod door;
+mod standing;
+#[cfg(test)]
+mod tests;
+
+use jiff::Timestamp;
+use napwake_api::{stamp::RequestKind, workload::WakeMode};
 
 use crate::{
+    Moment,
     answer::{Answer, AnswerKind, Body},
     caller::{self, Agents, BodyForm, Checker},
-    head::{Head, Http1},
+    click::{self, Origin},
+    form::Form,
+    head::{Head, HeadScan, Host, Http1, Mode},
+    pages::{Address, Said, WakingPage},
+    token::{Keys, Token},
 };
+use door::Clicked;
+pub use door::{Asleep, Door};
+pub use standing::{Pods, Route, Sleeper, Standing};
 
 /// What was heard of a caller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,86 +38,10 @@ pub enum Heard<'a> {
     Left,
 }
 
-/// One workload behind a route.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Sleeper {
-    /// Who wakes it.
-    pub mode: WakeMode,
-    /// Where it stands.
-    pub phase: Phase,
-}
-
-impl Sleeper {
-    /// Whether a request that wakes wakes this one: not if it asks first, and
-    /// not if there is nothing to wake (T-75, T-124). While it pauses, waking it
-    /// calls the pause off (HOLD-11, T-04, T-74).
-    pub fn is_woken_by_requests(self) -> bool {
-        self.mode == WakeMode::Request && self.is_asleep()
-    }
-
-    /// Pausing without a Ready pod is as good as paused (T-05).
-    fn is_asleep(self) -> bool {
-        matches!(self.phase, Phase::Paused | Phase::Pausing)
-    }
-}
-
-/// Whether any pod of the Service is Ready.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Pods {
-    /// At least one, whichever workload it belongs to (HOLD-10).
-    Ready,
-    /// None.
-    NoneReady,
-}
-
-/// Whether a route still wakes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Route {
-    /// The Service is sent to the doorman.
-    Serving,
-    /// It no longer is, or the ManagedWorkload is gone: strays are passed or
-    /// held, and nothing is woken or counted (DRAIN-19, T-79, T-111).
-    Draining,
-}
-
-/// Where a route stands, which decides what its callers get.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Standing {
-    /// A pod is Ready: everything passes (CLASS-23, T-35).
-    Served,
-    /// A request is held, and wakes.
-    Wakes,
-    /// A request is held; there is nothing to wake.
-    Waits,
-    /// Every workload behind it is asleep and asks.
-    Asks,
-}
-
-impl Standing {
-    /// Where a route with these workloads stands.
-    ///
-    /// A request wakes all those in Request. Otherwise, once any of them is
-    /// waking, it is held for that one (ASK-45). Only if all are asleep and ask
-    /// does the doorman ask (T-75).
-    pub fn of(route: Route, pods: Pods, workloads: &[Sleeper]) -> Self {
-        if pods == Pods::Ready {
-            Self::Served
-        } else if route == Route::Draining || workloads.is_empty() {
-            Self::Waits
-        } else if workloads.iter().any(|one| one.is_woken_by_requests()) {
-            Self::Wakes
-        } else if workloads.iter().all(|one| one.is_asleep()) {
-            Self::Asks
-        } else {
-            Self::Waits
-        }
-    }
-}
-
 /// What is done with a caller.
 #[must_use]
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Verdict {
+pub enum Verdict<'a> {
     /// Wait for more of it.
     MoreNeeded,
     /// Pass it to a Ready pod, unread.
@@ -115,8 +50,29 @@ pub enum Verdict {
     Hold(Wake),
     /// Answer it and close.
     Answer(Answer, Tally),
+    /// Answer it with the waking-up page, at once (PAGE-01), and close. Whatever
+    /// becomes of the wake, the page is given (PAGE-37).
+    Waking(WakingPage<'a>, Body, Wake),
+    /// Answer it with the asleep page and close. Nothing wakes, and nobody is
+    /// turned away (AWAY-15).
+    Asleep(Asleep<'a>),
+    /// A person pressed the button.
+    Click(Click<'a>),
+    /// Read the wake key's Secret, not before this moment, and judge anew (T-23).
+    ReadKey(Moment),
     /// Close it with nothing sent.
     Close(Tally),
+}
+
+/// A good click. It wakes every workload behind the route, each unless
+/// [`click::press`] says otherwise of what is read of it then: another pod may
+/// have been first (T-10). What is answered is for [`click::pressed`] to say.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Click<'a> {
+    /// To whom something wakes.
+    pub waking: WakingPage<'a>,
+    /// To whom nothing does, for another was first.
+    pub too_soon: Asleep<'a>,
 }
 
 /// Whether a request wakes.
@@ -138,32 +94,26 @@ pub enum Tally {
     NotCounted,
 }
 
-/// What is done with a caller of whom this was heard, on a route that stands so.
+/// What is done with a caller of whom this was heard, at this door.
 ///
 /// The same bytes get the same verdict from wherever they come (CLASS-33).
-pub fn judge(heard: &Heard<'_>, standing: Standing, agents: &Agents) -> Verdict {
+pub fn judge<'a>(heard: &Heard<'a>, door: &Door<'_>) -> Verdict<'a> {
     match heard {
         Heard::Left => Verdict::Close(Tally::NotCounted),
-        _ if standing == Standing::Served => Verdict::Pass,
+        _ if door.standing == Standing::Served => Verdict::Pass,
         Heard::Head(Head::MoreNeeded) => Verdict::MoreNeeded,
-        Heard::Head(Head::Http1(request)) => judge_request(request, standing, agents),
-        Heard::Head(Head::HttpBegun) => held_or(
-            standing,
-            RequestKind::Request,
-            turned_away(Body::Sent, BodyForm::Plain),
-        ),
-        Heard::Head(Head::Http2Preface | Head::Tls | Head::Other) => held_or(
-            standing,
-            RequestKind::Request,
+        Heard::Head(Head::Http1(request)) => judge_request(request, door),
+        Heard::Head(Head::HttpBegun) => {
+            held_or(door.standing, turned_away(Body::Sent, BodyForm::Plain))
+        }
+        Heard::Head(Head::Http2Preface | Head::Tls | Head::Other) => {
             // ASK-42, ASK-43, ASK-83
-            Verdict::Close(Tally::TurnedAway),
-        ),
-        Heard::Silence => held_or(
-            standing,
-            RequestKind::Request,
+            held_or(door.standing, Verdict::Close(Tally::TurnedAway))
+        }
+        Heard::Silence => {
             // T-46: it asked for nothing, and may be a browser's spare connection.
-            Verdict::Close(Tally::NotCounted),
-        ),
+            held_or(door.standing, Verdict::Close(Tally::NotCounted))
+        }
     }
 }
 
@@ -173,62 +123,176 @@ pub fn judge(heard: &Heard<'_>, standing: Standing, agents: &Agents) -> Verdict 
 /// To be asked for each pausing workload behind the route. In Ask nothing that
 /// is passed on wakes it (T-04).
 pub fn would_wake(heard: &Heard<'_>, mode: WakeMode, agents: &Agents) -> Option<Wake> {
-    if mode == WakeMode::Ask {
-        return Some(Wake::No);
-    }
-    // As if no pod were Ready: only then are checkers and hidden files told apart.
-    match judge(heard, Standing::Wakes, agents) {
-        Verdict::MoreNeeded => None,
-        Verdict::Hold(wake) => Some(wake),
-        Verdict::Pass | Verdict::Answer(..) | Verdict::Close(_) => Some(Wake::No),
+    match heard {
+        _ if mode == WakeMode::Ask => Some(Wake::No),
+        Heard::Left => Some(Wake::No),
+        Heard::Head(Head::MoreNeeded) => None,
+        Heard::Head(Head::Http1(request)) => Some(match own_answer(request, agents) {
+            Some(_) => Wake::No,
+            None => Wake::Yes(kind_of(request, RequestKind::Request)),
+        }),
+        Heard::Head(Head::HttpBegun | Head::Http2Preface | Head::Tls | Head::Other)
+        | Heard::Silence => Some(Wake::Yes(RequestKind::Request)),
     }
 }
 
-fn judge_request(request: &Http1<'_>, standing: Standing, agents: &Agents) -> Verdict {
-    let body = Body::to(request.method);
+/// What the doorman itself answers, whatever the mode (ASK-44).
+fn own_answer(request: &Http1<'_>, agents: &Agents) -> Option<AnswerKind> {
     // T-34: the agent first, on GET and HEAD; hidden files next, on any method.
-    let own = match agents.checker(request.method, request.user_agent) {
+    match agents.checker(request.method, request.user_agent) {
         Some(Checker::Probe) => Some(AnswerKind::Probe),
         Some(Checker::GoogleHealthCheck) => Some(AnswerKind::GoogleHealthCheck),
         None => caller::is_hidden(request.target).then_some(AnswerKind::HiddenFile),
-    };
-    match own {
-        Some(kind) => Verdict::Answer(Answer { kind, body }, Tally::NotCounted),
-        None => held_or(standing, kind_of(request), turned_away(body, request.wants)),
     }
 }
 
-fn kind_of(request: &Http1<'_>) -> RequestKind {
+fn judge_request<'a>(request: &Http1<'a>, door: &Door<'_>) -> Verdict<'a> {
+    // T-61: with a pod Ready, these wait like the rest.
+    let own = match door.standing {
+        Standing::Crowded => None,
+        _ => own_answer(request, door.agents),
+    };
+    let body = Body::to(request.method);
+    match (own, door.standing) {
+        (Some(kind), _) => Verdict::Answer(Answer { kind, body }, Tally::NotCounted),
+        (None, Standing::Asks) => judge_asking(request, door),
+        (None, _) => judge_waking(request, door),
+    }
+}
+
+/// A request that is held, unless a browser opens a page by it.
+fn judge_waking<'a>(request: &Http1<'a>, door: &Door<'_>) -> Verdict<'a> {
+    let wake = |kind| match door.standing {
+        Standing::Wakes => Wake::Yes(kind_of(request, kind)),
+        _ => Wake::No,
+    };
+    let page = || waking_page(request, door);
+    match request.form {
+        Form::Unfinished => Verdict::MoreNeeded,
+        // T-08: never handed to the app, whoever posts it.
+        Form::Button(_) => Verdict::Waking(page(), Body::Sent, wake(RequestKind::Page)),
+        _ if caller::opens_page(request) && door.gives_pages() => {
+            let body = Body::to(request.method);
+            Verdict::Waking(page(), body, wake(RequestKind::Page))
+        }
+        _ => Verdict::Hold(wake(RequestKind::Request)),
+    }
+}
+
+/// A request to one that asks: a person's browser opens a page or posts a small
+/// form, or it is turned away.
+fn judge_asking<'a>(request: &Http1<'a>, door: &Door<'_>) -> Verdict<'a> {
+    if !is_a_persons(request) {
+        return turned_away(Body::to(request.method), request.wants);
+    }
+    match request.form {
+        // ASK-37: a HEAD is nobody's.
+        Form::None if request.method == "GET" && caller::opens_page(request) => page(request, door),
+        Form::Foreign => page(request, door),
+        Form::Button(token) => click(request, token, door),
+        Form::Unfinished => Verdict::MoreNeeded,
+        Form::None | Form::Stalled => turned_away(Body::to(request.method), request.wants),
+    }
+}
+
+/// Whether it may be a person who opens a page or presses the button.
+fn is_a_persons(request: &Http1<'_>) -> bool {
+    let is_a_scripts = request.fetch.mode == Mode::Other || request.asks_for_websocket;
+    // T-41
+    let is_clear = !matches!(request.host, Host::Several(_));
+    caller::is_browser(request.user_agent) && is_clear && !is_a_scripts
+}
+
+/// What a person who opens a page sees of one that asks (ASK-24, T-06).
+fn page<'a>(request: &Http1<'a>, door: &Door<'_>) -> Verdict<'a> {
+    if door.is_asked_for() {
+        Verdict::Waking(waking_page(request, door), Body::Sent, Wake::No)
+    } else {
+        Verdict::Asleep(door.asleep(address(request), Said::Nothing))
+    }
+}
+
+/// A post with the button's field: first where it came from (T-19).
+fn click<'a>(request: &Http1<'a>, token: Option<Token>, door: &Door<'_>) -> Verdict<'a> {
+    let asleep = |said| door.asleep(address(request), said);
+    let clicked = match click::origin(request) {
+        Origin::Elsewhere => Clicked::Bad(Said::OtherAddress),
+        Origin::Unsaid => Clicked::Bad(Said::OldBrowser),
+        Origin::Script => Clicked::Bad(Said::NotPressed),
+        Origin::Page => door.click(token),
+    };
+    match clicked {
+        Clicked::Bad(said) => Verdict::Asleep(asleep(said)),
+        Clicked::ReadKey(at) => Verdict::ReadKey(at),
+        Clicked::Good => Verdict::Click(Click {
+            waking: waking_page(request, door),
+            too_soon: asleep(Said::TooSoon),
+        }),
+    }
+}
+
+fn waking_page<'a>(request: &Http1<'a>, door: &Door<'_>) -> WakingPage<'a> {
+    WakingPage {
+        address: address(request),
+        starting_for: door.starting_for(),
+    }
+}
+
+fn address<'a>(request: &Http1<'a>) -> Address<'a> {
+    Address {
+        host: click::named_host(request).unwrap_or_default(),
+        target: request.target,
+    }
+}
+
+/// `kind`, or a robot's by its `User-Agent`.
+fn kind_of(request: &Http1<'_>, kind: RequestKind) -> RequestKind {
     match request.user_agent {
         Some(agent) if caller::names_robot(agent) => RequestKind::Robot,
-        _ => RequestKind::Request,
+        _ => kind,
     }
 }
 
-fn held_or(standing: Standing, kind: RequestKind, asked: Verdict) -> Verdict {
+/// What isn't told apart further: held, or `asked` by one that asks.
+fn held_or(standing: Standing, asked: Verdict<'_>) -> Verdict<'_> {
     match standing {
         Standing::Served => Verdict::Pass,
-        Standing::Wakes => Verdict::Hold(Wake::Yes(kind)),
-        Standing::Waits => Verdict::Hold(Wake::No),
+        Standing::Wakes => Verdict::Hold(Wake::Yes(RequestKind::Request)),
+        Standing::Waits | Standing::Crowded => Verdict::Hold(Wake::No),
         Standing::Asks => asked,
     }
 }
 
-fn turned_away(body: Body, form: BodyForm) -> Verdict {
+fn turned_away<'a>(body: Body, form: BodyForm) -> Verdict<'a> {
     let kind = AnswerKind::Asleep(form);
     Verdict::Answer(Answer { kind, body }, Tally::TurnedAway)
 }
 
-/// For fuzzing: whatever `bytes` are, a workload that asks holds nobody, and
-/// whoever is answered gets an answer that says so.
+/// For fuzzing: whatever `bytes` are, a workload that asks holds nobody and wakes
+/// for nobody without a token of its own, and whoever is answered gets an answer
+/// that says so.
 #[doc(hidden)]
 pub fn fuzz_verdict(bytes: &[u8]) {
-    let heard = Heard::Head(crate::head::HeadScan::new().settle(bytes));
-    match judge(&heard, Standing::Asks, &Agents::built_in()) {
-        Verdict::Answer(answer, _) => assert!(answer.to_bytes().starts_with(b"HTTP/1.1 ")),
-        verdict => assert!(matches!(verdict, Verdict::Close(Tally::TurnedAway))),
-    }
+    let heard = Heard::Head(HeadScan::new().settle(bytes));
+    let keys = Keys::default();
+    let door = Door {
+        standing: Standing::Asks,
+        sleepers: &[],
+        agents: &Agents::built_in(),
+        signer: keys.at(Moment::ORIGIN),
+        now: Timestamp::UNIX_EPOCH,
+        came: Moment::ORIGIN,
+    };
+    let verdict = judge(&heard, &door);
+    let answer = match &verdict {
+        Verdict::Answer(answer, _) => Some(answer.clone()),
+        Verdict::Asleep(page) => Some(page.answer()),
+        _ => None,
+    };
+    let is_answered = answer.is_some_and(|answer| answer.to_bytes().starts_with(b"HTTP/1.1 "));
+    let is_other = matches!(
+        verdict,
+        Verdict::ReadKey(_) | Verdict::Close(Tally::TurnedAway)
+    );
+    assert!(is_answered || is_other, "{verdict:?}");
 }
-
-#[cfg(test)]
-mod tests;

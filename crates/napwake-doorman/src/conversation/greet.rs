@@ -9,10 +9,11 @@ use std::time::Duration;
 use napwake_api::stamp::RequestKind;
 use napwake_api::workload::WakeMode;
 use napwake_gate::Moment;
-use napwake_gate::answer::Answer;
+use napwake_gate::answer::{Answer, AnswerKind, Body};
+use napwake_gate::caller::BodyForm;
 use napwake_gate::deadline::{self, silent_at};
 use napwake_gate::head::{Head, HeadScan};
-use napwake_gate::verdict::{Heard, Tally, Verdict, Wake, judge, would_wake};
+use napwake_gate::verdict::{Door, Heard, Tally, Verdict, Wake, judge, would_wake};
 use napwake_net::intake::IntakeEvent;
 use napwake_net::transport::Connect;
 use tokio::net::TcpStream;
@@ -118,18 +119,38 @@ impl<C: Connect<Stream = TcpStream> + 'static, S: Stamper> Conversation<C, S> {
 
     fn judge(&self, heard: &Heard<'_>, route: &Route) -> Option<Greeting> {
         let agents = &self.doorman.agents;
-        match judge(heard, route.standing(), agents) {
+        let verdict = self.doorman.key.with(|signer| {
+            let door = Door {
+                standing: route.standing(),
+                sleepers: &route.sleepers(),
+                agents,
+                signer,
+                now: self.doorman.clock.now(),
+                came: self.doorman.steady.moment(self.accepted),
+            };
+            judge(heard, &door)
+        });
+        match verdict {
             Verdict::MoreNeeded => None,
             // Only where a pod is Ready, which was looked at before.
             Verdict::Pass => Some(Greeting::Ready),
             Verdict::Hold(Wake::Yes(kind)) => Some(Greeting::Hold(kind)),
             // There is nothing to wake. Whether there is may change while the
-            // caller is held, so what it would be then is kept.
-            Verdict::Hold(Wake::No) => match would_wake(heard, WakeMode::Request, agents) {
-                Some(Wake::Yes(kind)) => Some(Greeting::Hold(kind)),
-                Some(Wake::No) | None => Some(Greeting::Hold(RequestKind::Request)),
-            },
+            // caller is held, so what it would be then is kept. Browsers are
+            // held, too, as long as they are given no page.
+            Verdict::Hold(Wake::No) | Verdict::Waking(..) => {
+                match would_wake(heard, WakeMode::Request, agents) {
+                    Some(Wake::Yes(kind)) => Some(Greeting::Hold(kind)),
+                    Some(Wake::No) | None => Some(Greeting::Hold(RequestKind::Request)),
+                }
+            }
             Verdict::Answer(answer, tally) => Some(Greeting::Answer(answer, tally)),
+            // They are told that it is asleep, as long as they are given no page.
+            Verdict::Asleep(_) | Verdict::Click(_) | Verdict::ReadKey(_) => {
+                let kind = AnswerKind::Asleep(BodyForm::Plain);
+                let body = Body::Sent;
+                Some(Greeting::Answer(Answer { kind, body }, Tally::TurnedAway))
+            }
             Verdict::Close(tally) => Some(Greeting::Close(tally)),
         }
     }

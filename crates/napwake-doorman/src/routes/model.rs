@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use napwake_api::stamp::LastRequest;
-use napwake_api::workload::{Phase, WakeMode};
+use napwake_api::workload::{Phase, WakeMode, WakePage};
 use napwake_gate::places::WorkloadKey;
 use napwake_gate::ready::Candidate;
 use napwake_gate::verdict::{self, Pods, Sleeper, Standing};
@@ -175,10 +175,17 @@ impl State {
 
 impl Workload {
     /// What the gate wants to know of it.
-    fn sleeper(&self) -> Sleeper {
+    fn sleeper(&self) -> Sleeper<'_> {
+        let pause = self.state.pause();
         Sleeper {
+            workload: &self.key,
             mode: self.mode,
+            page: WakePage::default(),
+            max_wait: self.max_wait,
             phase: self.state.phase(),
+            pause_started: pause.map_or(Timestamp::UNIX_EPOCH, |pause| pause.started_at),
+            last_wake: self.last_request.as_ref().map(|request| request.stamp),
+            resuming_since: None,
         }
     }
 }
@@ -198,8 +205,12 @@ impl Route {
             Serving::Live => verdict::Route::Serving,
             Serving::Draining(_) => verdict::Route::Draining,
         };
-        let sleepers: Vec<Sleeper> = self.workloads.iter().map(|one| one.sleeper()).collect();
-        Standing::of(route, Pods::NoneReady, &sleepers)
+        Standing::of(route, Pods::NoneReady, &self.sleepers())
+    }
+
+    /// Its workloads, as their callers meet them.
+    pub fn sleepers(&self) -> Vec<Sleeper<'_>> {
+        self.workloads.iter().map(|one| one.sleeper()).collect()
     }
 
     /// How long callers are held: the longest of the workloads behind the route.

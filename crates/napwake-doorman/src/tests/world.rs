@@ -167,6 +167,7 @@ impl World {
             key: WakeKey::new(cluster.client(), "napwake-system", WAKE_KEY, steady),
             tallies: Tallies::new(cluster.client(), 0),
             steady,
+            clock: time.clone(),
             cut: CancellationToken::new(),
             tasks,
         };

@@ -226,3 +226,17 @@ fn what_a_click_does(#[case] phase: Phase, #[case] pause: &str, #[case] expected
     let now = time("2026-11-30T10:05:00Z");
     assert_eq!(press(asked(phase, None), time(pause), now), expected);
 }
+
+/// T-75: one button wakes several; the person sees it wake as soon as one does.
+#[rstest]
+#[case(&[Press::Stamp], Pressed::Waking)]
+#[case(&[Press::IsWaking], Pressed::Waking)]
+#[case(&[Press::TooSoon], Pressed::TooSoon)]
+#[case(&[Press::OtherPause], Pressed::OtherPause)]
+#[case(&[Press::TooSoon, Press::Stamp], Pressed::Waking)]
+#[case(&[Press::OtherPause, Press::IsWaking], Pressed::Waking)]
+#[case(&[Press::TooSoon, Press::TooSoon], Pressed::TooSoon)]
+#[case(&[Press::OtherPause, Press::TooSoon], Pressed::OtherPause)]
+fn what_one_button_comes_to(#[case] presses: &[Press], #[case] expected: Pressed) {
+    assert_eq!(pressed(presses.iter().copied()), expected);
+}

@@ -1,24 +1,29 @@
+mod asking;
+mod pages;
+mod world;
+
+use napwake_api::workload::Phase;
 use proptest::prelude::*;
 use rstest::rstest;
 
 use super::*;
-use crate::head::HeadScan;
+use world::{Place, agents, judge_at, sleeper};
 
 const POSTGRES: &[u8] = b"\0\0\0\x08\x04\xd2\x16\x2f";
 const TLS: &[u8] = b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03";
 const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 
-const HOLD_AND_WAKE: Verdict = Verdict::Hold(Wake::Yes(RequestKind::Request));
-const CLOSE_COUNTED: Verdict = Verdict::Close(Tally::TurnedAway);
-const CLOSE_UNCOUNTED: Verdict = Verdict::Close(Tally::NotCounted);
+const HOLD_AND_WAKE: Verdict<'_> = Verdict::Hold(Wake::Yes(RequestKind::Request));
+const CLOSE_COUNTED: Verdict<'_> = Verdict::Close(Tally::TurnedAway);
+const CLOSE_UNCOUNTED: Verdict<'_> = Verdict::Close(Tally::NotCounted);
 
-fn agents() -> Agents {
-    Agents::with_added(["MyCorpMonitor/"]).expect("no empty prefix")
+fn judge_bytes(bytes: &[u8], standing: Standing) -> Verdict<'_> {
+    let head = HeadScan::new().look(bytes);
+    judge_at(&Place::default(), standing, &Heard::Head(head))
 }
 
-fn judge_bytes(bytes: &[u8], standing: Standing) -> Verdict {
-    let head = HeadScan::new().look(bytes);
-    judge(&Heard::Head(head), standing, &agents())
+fn judge_heard<'a>(heard: &Heard<'a>, standing: Standing) -> Verdict<'a> {
+    judge_at(&Place::default(), standing, heard)
 }
 
 fn request(line: &str, headers: &str) -> Vec<u8> {
@@ -30,13 +35,13 @@ fn by(agent: &str) -> String {
 }
 
 /// What the doorman itself answers, not counted.
-fn own(kind: AnswerKind) -> Verdict {
+fn own<'a>(kind: AnswerKind) -> Verdict<'a> {
     let body = Body::Sent;
     Verdict::Answer(Answer { kind, body }, Tally::NotCounted)
 }
 
 /// The 503 of a workload that asks, counted.
-fn asleep(form: BodyForm) -> Verdict {
+fn asleep<'a>(form: BodyForm) -> Verdict<'a> {
     turned_away(Body::Sent, form)
 }
 
@@ -196,14 +201,18 @@ fn is_closed_by_one_that_asks(#[case] bytes: &[u8]) {
     own(AnswerKind::HiddenFile),
     own(AnswerKind::HiddenFile)
 )]
-fn a_head_that_stops_short(#[case] text: &str, #[case] requests: Verdict, #[case] asks: Verdict) {
+fn a_head_that_stops_short(
+    #[case] text: &str,
+    #[case] requests: Verdict<'_>,
+    #[case] asks: Verdict<'_>,
+) {
     assert_eq!(
         judge_bytes(text.as_bytes(), Standing::Wakes),
         Verdict::MoreNeeded
     );
     let heard = Heard::Head(HeadScan::new().settle(text.as_bytes()));
-    assert_eq!(judge(&heard, Standing::Wakes, &agents()), requests);
-    assert_eq!(judge(&heard, Standing::Asks, &agents()), asks);
+    assert_eq!(judge_heard(&heard, Standing::Wakes), requests);
+    assert_eq!(judge_heard(&heard, Standing::Asks), asks);
 }
 
 /// T-46: who says nothing for 3 s wakes in Request; in Ask it is
@@ -212,54 +221,80 @@ fn a_head_that_stops_short(#[case] text: &str, #[case] requests: Verdict, #[case
 #[case(Standing::Wakes, HOLD_AND_WAKE)]
 #[case(Standing::Waits, Verdict::Hold(Wake::No))]
 #[case(Standing::Asks, CLOSE_UNCOUNTED)]
+#[case(Standing::Crowded, Verdict::Hold(Wake::No))]
 #[case(Standing::Served, Verdict::Pass)]
-fn silence(#[case] standing: Standing, #[case] expected: Verdict) {
-    assert_eq!(judge(&Heard::Silence, standing, &agents()), expected);
+fn silence(#[case] standing: Standing, #[case] expected: Verdict<'_>) {
+    assert_eq!(judge_heard(&Heard::Silence, standing), expected);
 }
 
 /// CLASS-07, T-47: who leaves before it was judged is closed,
 /// uncounted, and wakes nothing.
 #[rstest]
 fn leaving(
-    #[values(Standing::Wakes, Standing::Waits, Standing::Asks, Standing::Served)]
+    #[values(
+        Standing::Wakes,
+        Standing::Waits,
+        Standing::Asks,
+        Standing::Crowded,
+        Standing::Served
+    )]
     standing: Standing,
 ) {
-    assert_eq!(judge(&Heard::Left, standing, &agents()), CLOSE_UNCOUNTED);
+    assert_eq!(judge_heard(&Heard::Left, standing), CLOSE_UNCOUNTED);
 }
 
-const fn sleeper(mode: WakeMode, phase: Phase) -> Sleeper {
-    Sleeper { mode, phase }
+fn requests() -> Sleeper<'static> {
+    sleeper(WakeMode::Request, Phase::Paused)
 }
 
-const REQUESTS: Sleeper = sleeper(WakeMode::Request, Phase::Paused);
-const ASKS: Sleeper = sleeper(WakeMode::Ask, Phase::Paused);
-const PAUSING: Sleeper = sleeper(WakeMode::Request, Phase::Pausing);
-const ASKS_PAUSING: Sleeper = sleeper(WakeMode::Ask, Phase::Pausing);
-const WAKING: Sleeper = sleeper(WakeMode::Request, Phase::Resuming);
-const ASKS_WAKING: Sleeper = sleeper(WakeMode::Ask, Phase::Resuming);
-const AWAKE: Sleeper = sleeper(WakeMode::Request, Phase::Running);
+fn asks() -> Sleeper<'static> {
+    sleeper(WakeMode::Ask, Phase::Paused)
+}
+
+fn pausing() -> Sleeper<'static> {
+    sleeper(WakeMode::Request, Phase::Pausing)
+}
+
+fn asks_pausing() -> Sleeper<'static> {
+    sleeper(WakeMode::Ask, Phase::Pausing)
+}
+
+fn waking() -> Sleeper<'static> {
+    sleeper(WakeMode::Request, Phase::Resuming)
+}
+
+fn asks_waking() -> Sleeper<'static> {
+    sleeper(WakeMode::Ask, Phase::Resuming)
+}
+
+fn awake() -> Sleeper<'static> {
+    sleeper(WakeMode::Request, Phase::Running)
+}
 
 /// T-05, T-74, T-75, T-124, ASK-45: where a route with these workloads stands
 /// while no pod is Ready.
 #[rstest]
-#[case::paused(&[REQUESTS], Standing::Wakes)]
-#[case::asks(&[ASKS], Standing::Asks)]
-#[case::pausing_and_its_pods_gone(&[PAUSING], Standing::Wakes)]
-#[case::asks_and_its_pods_gone(&[ASKS_PAUSING], Standing::Asks)]
-#[case::waking(&[WAKING], Standing::Waits)]
-#[case::asked_and_waking(&[ASKS_WAKING], Standing::Waits)]
-#[case::awake_again(&[AWAKE], Standing::Waits)]
-#[case::one_of_two_requests(&[ASKS, REQUESTS], Standing::Wakes)]
-#[case::both_ask(&[ASKS, ASKS_PAUSING], Standing::Asks)]
-#[case::one_of_two_is_waking(&[ASKS, WAKING], Standing::Waits)]
-#[case::the_other_is_woken_too(&[REQUESTS, WAKING], Standing::Wakes)]
+#[case::paused(&[requests()], Standing::Wakes)]
+#[case::asks(&[asks()], Standing::Asks)]
+#[case::pausing_and_its_pods_gone(&[pausing()], Standing::Wakes)]
+#[case::asks_and_its_pods_gone(&[asks_pausing()], Standing::Asks)]
+#[case::waking(&[waking()], Standing::Waits)]
+#[case::asked_and_waking(&[asks_waking()], Standing::Waits)]
+#[case::awake_again(&[awake()], Standing::Waits)]
+#[case::one_of_two_requests(&[asks(), requests()], Standing::Wakes)]
+#[case::both_ask(&[asks(), asks_pausing()], Standing::Asks)]
+#[case::one_of_two_is_waking(&[asks(), waking()], Standing::Waits)]
+#[case::the_other_is_woken_too(&[requests(), waking()], Standing::Wakes)]
 #[case::all_gone(&[], Standing::Waits)]
-fn where_a_route_stands(#[case] workloads: &[Sleeper], #[case] expected: Standing) {
+fn where_a_route_stands(#[case] workloads: &[Sleeper<'_>], #[case] expected: Standing) {
     let of = |route, pods| Standing::of(route, pods, workloads);
     assert_eq!(of(Route::Serving, Pods::NoneReady), expected);
     // Whatever the phase, and whosever pod it is.
     assert_eq!(of(Route::Serving, Pods::Ready), Standing::Served);
     assert_eq!(of(Route::Draining, Pods::Ready), Standing::Served);
+    for route in [Route::Serving, Route::Draining] {
+        assert_eq!(of(route, Pods::Crowded), Standing::Crowded);
+    }
     // T-79, T-111
     assert_eq!(of(Route::Draining, Pods::NoneReady), Standing::Waits);
 }
@@ -267,12 +302,19 @@ fn where_a_route_stands(#[case] workloads: &[Sleeper], #[case] expected: Standin
 /// T-75: a request wakes those in Request; those in Ask stay asleep.
 #[test]
 fn a_request_wakes_those_in_request() {
-    let all = [REQUESTS, PAUSING, ASKS, ASKS_PAUSING, WAKING, AWAKE];
+    let all = [
+        requests(),
+        pausing(),
+        asks(),
+        asks_pausing(),
+        waking(),
+        awake(),
+    ];
     let woken: Vec<_> = all
         .into_iter()
-        .filter(|one| one.is_woken_by_requests())
+        .filter(Sleeper::is_woken_by_requests)
         .collect();
-    assert_eq!(woken, [REQUESTS, PAUSING]);
+    assert_eq!(woken, [requests(), pausing()]);
 }
 
 /// HOLD-12, T-02, T-03: whether a request that was passed on calls the
@@ -312,6 +354,7 @@ prop_compose! {
         headers in prop::collection::vec(prop::sample::select(vec![
             "User-Agent: kube-probe/1\r\n", "User-Agent: GoogleHC/1\r\n", "Host: a\r\n",
             "User-Agent: curl/8\r\n", "Accept: application/json\r\n", "A: \0\r\n", " folded\r\n",
+            "User-Agent: Mozilla/5.0\r\n", "Sec-Fetch-Mode: navigate\r\n", "Accept: text/html\r\n",
         ]), 0..4),
         body in prop::collection::vec(any::<u8>(), 0..16),
     ) -> Vec<u8> {
@@ -325,19 +368,21 @@ proptest! {
     /// The same verdict however the bytes are split.
     #[test]
     fn splitting_changes_no_verdict(
-        bytes in any_request(),
+        bytes in prop_oneof![any_request(), asking::any_post()],
         piece in 1usize..40,
-        standing in prop::sample::select(vec![Standing::Wakes, Standing::Waits, Standing::Asks]),
+        standing in prop::sample::select(vec![
+            Standing::Wakes, Standing::Waits, Standing::Asks, Standing::Crowded,
+        ]),
     ) {
-        let agents = agents();
-        let whole = judge(&Heard::Head(HeadScan::new().settle(&bytes)), standing, &agents);
+        let place = Place::default();
+        let whole = judge_at(&place, standing, &Heard::Head(HeadScan::new().settle(&bytes)));
         let mut scan = HeadScan::new();
         let split = (0..=bytes.len())
             .step_by(piece)
-            .map(|end| judge(&Heard::Head(scan.look(&bytes[..end])), standing, &agents))
+            .map(|end| judge_at(&place, standing, &Heard::Head(scan.look(&bytes[..end]))))
             .find(|verdict| *verdict != Verdict::MoreNeeded);
         let verdict = split.unwrap_or_else(|| {
-            judge(&Heard::Head(scan.settle(&bytes)), standing, &agents)
+            judge_at(&place, standing, &Heard::Head(scan.settle(&bytes)))
         });
         prop_assert_eq!(verdict, whole);
     }
@@ -346,6 +391,7 @@ proptest! {
     #[test]
     fn one_that_asks_holds_nobody(bytes in prop_oneof![
         any_request(),
+        asking::any_post(),
         prop::collection::vec(any::<u8>(), 0..64),
     ]) {
         fuzz_verdict(&bytes);
