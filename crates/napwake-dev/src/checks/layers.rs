@@ -99,5 +99,17 @@ pub const IMPURE: &[(&str, &str)] = &[
     ("tracing-subscriber", "process-wide state"),
 ];
 
+/// What of the standard library a pure crate never names, however it was
+/// imported. Clocks are clippy's (`clippy.toml`), in every crate.
+pub const IMPURE_STD: &[(&str, &str)] = &[
+    ("fs::", "files"),
+    ("env::", "the environment"),
+    ("process::", "processes"),
+    ("thread::", "threads"),
+    ("TcpStream", "sockets"),
+    ("TcpListener", "sockets"),
+    ("UdpSocket", "sockets"),
+];
+
 /// Crates that only a [`Kind::Client`] may use.
 pub const CLIENT: &[&str] = &["kube-client", "kube-runtime"];

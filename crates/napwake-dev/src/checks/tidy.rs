@@ -8,7 +8,7 @@ use std::{collections::BTreeSet, path::Path, process::Command};
 use anyhow::{Context, Result, ensure};
 
 use super::{
-    layers::{CLIENT, IMPURE, Kind, LAYERS, Layer},
+    layers::{CLIENT, IMPURE, IMPURE_STD, Kind, LAYERS, Layer},
     sources,
 };
 
@@ -140,6 +140,9 @@ fn judge_source(path: &Path, text: &str) -> Vec<String> {
             ));
         }
     }
+    if !is_test {
+        broken.extend(judge_purity(path, &code));
+    }
     let connects = code.iter().any(|line| line.contains("TcpStream::connect"));
     let ships = LAYERS
         .iter()
@@ -149,6 +152,31 @@ fn judge_source(path: &Path, text: &str) -> Vec<String> {
         broken.push(format!("{place} connects; only napwake_net::dial may"));
     }
     broken
+}
+
+/// What of the standard library a pure crate's source uses and may not.
+fn judge_purity(path: &Path, code: &[&str]) -> Vec<String> {
+    let pure = LAYERS
+        .iter()
+        .filter(|layer| layer.kind == Kind::Pure)
+        .any(|layer| path.starts_with(format!("crates/{}", layer.name)));
+    let used = |word: &str| code.iter().any(|line| names(line, word));
+    IMPURE_STD
+        .iter()
+        .filter(|(word, _)| pure && used(word))
+        .map(|(word, what)| {
+            let place = path.display();
+            format!("{place} uses {word}; its crate is pure and knows nothing of {what}")
+        })
+        .collect()
+}
+
+/// Whether the line has `word` in it, and not as the end of a longer one.
+fn names(line: &str, word: &str) -> bool {
+    line.match_indices(word).any(|(at, _)| {
+        let before = line[..at].chars().next_back();
+        before.is_none_or(|before| !before.is_alphanumeric() && before != '_')
+    })
 }
 
 fn is_test_file(path: &Path) -> bool {
@@ -200,6 +228,24 @@ mod tests {
         assert_eq!(judged("crates/napwake-operator/src/observe/mod.rs"), 1);
         assert_eq!(judged("crates/napwake-operator/src/apply/scale.rs"), 0);
         assert_eq!(judged("crates/napwake-operator/src/observe/tests.rs"), 0);
+    }
+
+    #[test]
+    fn pure_sources_use_no_file_and_no_environment() {
+        let judged = |path: &str, line: &str| {
+            judge_source(Path::new(path), &format!("//! x\n{line}\n")).len()
+        };
+        let file = "crates/napwake-gate/src/head.rs";
+        assert_eq!(judged(file, "use std::fs::read;"), 1);
+        assert_eq!(judged(file, "fs::read(path)"), 1);
+        assert_eq!(judged(file, "offs::read(path)"), 0);
+        assert_eq!(judged(file, "let home = std::env::var(name);"), 1);
+        assert_eq!(judged(file, "use std::net::IpAddr;"), 0);
+        assert_eq!(
+            judged("crates/napwake-gate/src/head/tests.rs", "fs::read(path)"),
+            0
+        );
+        assert_eq!(judged("crates/napwake-kit/src/log.rs", "fs::read(path)"), 0);
     }
 
     #[test]
