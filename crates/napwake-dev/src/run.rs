@@ -13,6 +13,9 @@ use crate::wait::{Stopwatch, pause};
 /// How much of a program's last words an error repeats, in lines.
 const LAST_WORDS: usize = 15;
 
+/// How much of a program's line stands in one of ours, in characters.
+const MOST_OF_A_LINE: usize = 30;
+
 /// How often a long build says that it still lives.
 const HEARTBEAT: Duration = Duration::from_secs(30);
 
@@ -130,8 +133,9 @@ pub fn with_heartbeat(
         if since.elapsed() >= HEARTBEAT * (beats + 1) {
             beats += 1;
             progress.line(format_args!(
-                "  still {what} ({} s)",
-                since.elapsed().as_secs()
+                "  still {what} ({} s){}",
+                since.elapsed().as_secs(),
+                now_at(&std::fs::read(log).unwrap_or_default())
             ));
         }
     };
@@ -145,6 +149,18 @@ pub fn with_heartbeat(
         status,
         last_words,
     })
+}
+
+/// What a program printed last, to stand behind another text: empty if it has
+/// printed nothing yet, and cut where a terminal's line would end.
+fn now_at(printed: &[u8]) -> String {
+    let last = tail(&String::from_utf8_lossy(printed), 1);
+    let short: String = last.trim().chars().take(MOST_OF_A_LINE).collect();
+    if short.is_empty() {
+        short
+    } else {
+        format!(": {short}")
+    }
 }
 
 /// The last lines of a text, joined as they were.
@@ -183,6 +199,16 @@ mod tests {
             Err(RunError::Start { .. })
         ));
         assert!(!succeeds(&mut Command::new("false")).unwrap());
+    }
+
+    #[test]
+    fn a_sign_of_life_says_what_was_printed_last() {
+        assert_eq!(
+            now_at(b"   Compiling a v1.0.0\n   Compiling b v1.0.0\n"),
+            ": Compiling b v1.0.0"
+        );
+        assert_eq!(now_at(b""), "");
+        assert!(now_at(&[b'a'; 900]).len() < 40);
     }
 
     #[test]

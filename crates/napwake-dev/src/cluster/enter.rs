@@ -50,10 +50,11 @@ export KUBECONFIG="{kubeconfig}"
 export KUBECACHEDIR="{cache}"
 exec nsenter --net={netns} unshare --mount --propagation slave -- sh -c '
     if [ -e /etc/resolv.conf ]; then
-        mount --bind "$0" /etc/resolv.conf || exit 125
+        mount --bind "$1" /etc/resolv.conf || exit 125
     fi
+    shift
     exec "$@"
-' "{resolv_conf}" "$@"
+' "$0" "{resolv_conf}" "$@"
 "#,
         bin = state.bin().display(),
         kubeconfig = state.kubeconfig().display(),

@@ -51,10 +51,10 @@ use crate::wait::TimedOut;
 pub enum ClusterError {
     #[error(
         "the development cluster needs root: it makes network namespaces, mounts and cgroups \
-         (with a cluster of your own, use --context)"
+         (`cargo xtask install --context NAME`, for a cluster of your own, needs none)"
     )]
     NotRoot,
-    #[error("there is no cluster {0}; `cargo xtask cluster up` makes it")]
+    #[error("there is no cluster {0}; `cargo xtask cluster up{flag}` makes it", flag = .0.flag())]
     NotUp(ClusterName),
     #[error(
         "a network namespace {0} is there that is not of this cluster; if nothing needs it, \

@@ -22,6 +22,16 @@ impl ClusterName {
     pub fn as_str(&self) -> &str {
         &self.0
     }
+
+    /// What a command needs behind it to mean this cluster: ` --name …`, or
+    /// nothing for the one that is meant without.
+    pub fn flag(&self) -> String {
+        if self.0 == DEFAULT_NAME {
+            String::new()
+        } else {
+            format!(" --name {}", self.0)
+        }
+    }
 }
 
 impl Default for ClusterName {
@@ -73,5 +83,11 @@ mod tests {
     #[case("A", false)]
     fn names_fit_where_they_are_used(#[case] text: &str, #[case] fits: bool) {
         assert_eq!(text.parse::<ClusterName>().is_ok(), fits);
+    }
+
+    #[test]
+    fn a_command_names_any_cluster_but_the_default_one() {
+        assert_eq!(ClusterName::default().flag(), "");
+        assert_eq!(ClusterName("mine".to_owned()).flag(), " --name mine");
     }
 }

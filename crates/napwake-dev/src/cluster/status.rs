@@ -64,9 +64,12 @@ impl fmt::Display for Status {
             slices,
         } = self.settings;
         let state = if self.is_up() {
-            "up"
+            "up".to_owned()
         } else {
-            "not up; `cargo xtask cluster up` repairs it"
+            format!(
+                "not up; `cargo xtask cluster up{}` repairs it",
+                self.name.flag()
+            )
         };
         writeln!(f, "cluster {}: {state}", self.name)?;
         writeln!(
@@ -75,7 +78,12 @@ impl fmt::Display for Status {
              {policies}, audit {audit}, slices {slices}",
             self.version.as_deref().unwrap_or("of an unknown version")
         )?;
-        writeln!(f, "kubeconfig: {}", self.kubeconfig.display())?;
+        writeln!(
+            f,
+            "kubeconfig: {}, of use in its network alone: `cargo xtask cluster exec{} -- CMD…`",
+            self.kubeconfig.display(),
+            self.name.flag()
+        )?;
         for part in &self.parts {
             match part.pid {
                 Some(pid) => writeln!(f, "  {:<20} pid {pid}", part.name)?,

@@ -100,9 +100,9 @@ pub fn up(name: &ClusterName, wish: Wish, progress: &Progress) -> Result<Cluster
     addon::take_out(&cluster, progress)?;
     addon::wait(&cluster, &built.addons, progress)?;
     progress.line(format_args!(
-        "cluster {name} is up: {} node(s), kubeconfig {}",
+        "cluster {name} is up: {} node(s), reached by `cargo xtask cluster exec{} -- kubectl …`",
         cluster.settings().nodes,
-        cluster.kubeconfig().display()
+        name.flag()
     ));
     Ok(cluster)
 }

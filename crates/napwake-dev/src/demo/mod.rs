@@ -188,10 +188,7 @@ fn start(
 }
 
 fn say_what_next(cluster: &Cluster, progress: &Progress) {
-    let name = match cluster.name().as_str() {
-        cluster::DEFAULT_NAME => String::new(),
-        other => format!(" --name {other}"),
-    };
+    let name = cluster.name().flag();
     let exec = format!("cargo xtask cluster exec{name} --");
     progress.line("The cluster stays up. Try:");
     for line in [
