@@ -31,7 +31,13 @@ pub struct LogArgs {
     pub log_level: LogFilter,
 
     /// How a line looks
-    #[arg(long, value_enum, default_value_t, env = "NAPWAKE_LOG_FORMAT")]
+    #[arg(
+        long,
+        value_name = "FORMAT",
+        value_enum,
+        default_value_t,
+        env = "NAPWAKE_LOG_FORMAT"
+    )]
     pub log_format: LogFormat,
 }
 

@@ -34,7 +34,7 @@ pub struct OperatorArgs {
 
     /// For labelled workloads whose own and namespace's annotations don't say:
     /// whether any request wakes them, or only a person
-    #[arg(long, value_enum, default_value_t)]
+    #[arg(long, value_name = "WAKE", value_enum, default_value_t)]
     pub default_wake: DefaultWake,
 
     /// Likewise: how long nobody must have used a workload before it is paused
