@@ -1,6 +1,7 @@
 //! The apps that are paused and woken, and what the bench writes of them.
 
 use std::net::{IpAddr, SocketAddr};
+use std::time::Duration;
 
 use anyhow::{Context as _, Result};
 use futures::{StreamExt as _, TryStreamExt as _, stream};
@@ -32,11 +33,31 @@ pub(crate) struct Field {
     pub(crate) services: Vec<(String, SocketAddr)>,
 }
 
-/// What an app is.
-#[derive(Debug, Clone)]
-pub(crate) struct Kind {
-    /// How long it takes from its start until it says it's Ready, as Go writes it.
-    pub(crate) ready_after: String,
+/// When an app says that it's Ready.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// As soon as it serves.
+    AtOnce,
+    /// So long after its start, when it has served for a while.
+    After(Duration),
+}
+
+impl Kind {
+    fn args(self) -> Vec<String> {
+        let mut args = vec!["-mode=http".to_owned()];
+        if let Self::After(span) = self {
+            args.push(format!("-ready-after={}ms", span.as_millis()));
+        }
+        args
+    }
+
+    /// What is asked whether it's Ready: what callers ask, or what only says that.
+    fn probe(self) -> Value {
+        match self {
+            Self::AtOnce => json!({"path": "/", "port": 8080}),
+            Self::After(_) => json!({"path": "/ready", "port": 8081}),
+        }
+    }
 }
 
 pub(crate) fn names(count: usize) -> Vec<String> {
@@ -45,7 +66,7 @@ pub(crate) fn names(count: usize) -> Vec<String> {
 
 impl Field {
     /// Makes a namespace and the apps, each with a Service and a ManagedWorkload.
-    pub(crate) async fn make(client: Client, names: &[String], kind: &Kind) -> Result<Self> {
+    pub(crate) async fn make(client: Client, names: &[String], kind: Kind) -> Result<Self> {
         let namespaces: Api<Namespace> = Api::all(client.clone());
         let wanted = read(json!({"metadata": {"generateName": "bench-"}}))?;
         let made = namespaces.create(&PostParams::default(), &wanted).await;
@@ -68,7 +89,7 @@ impl Field {
         Api::namespaced(self.client.clone(), &self.namespace)
     }
 
-    async fn make_app(&self, name: &str, kind: &Kind) -> Result<(String, SocketAddr)> {
+    async fn make_app(&self, name: &str, kind: Kind) -> Result<(String, SocketAddr)> {
         let doing = || format!("make {name}");
         let params = PostParams::default();
         let service: Service = read(service(name))?;
@@ -128,7 +149,7 @@ fn service(name: &str) -> Value {
     })
 }
 
-fn deployment(name: &str, kind: &Kind) -> Value {
+fn deployment(name: &str, kind: Kind) -> Value {
     let labels = json!({APP: name});
     json!({
         "metadata": {"name": name, "labels": labels},
@@ -140,10 +161,8 @@ fn deployment(name: &str, kind: &Kind) -> Value {
                 "automountServiceAccountToken": false,
                 "containers": [{
                     "name": "app", "image": IMAGE, "imagePullPolicy": "IfNotPresent",
-                    "args": ["-mode=http", format!("-ready-after={}", kind.ready_after)],
-                    "readinessProbe": {
-                        "httpGet": {"path": "/ready", "port": 8081}, "periodSeconds": 1,
-                    },
+                    "args": kind.args(),
+                    "readinessProbe": {"httpGet": kind.probe(), "periodSeconds": 1},
                 }],
             }},
         },
@@ -168,13 +187,13 @@ mod tests {
 
     #[test]
     fn what_is_made_reads_as_what_it_is() {
-        let kind = Kind {
-            ready_after: "4s".to_owned(),
-        };
         assert!(read::<Service>(service("a")).is_ok());
         assert!(read::<ManagedWorkload>(workload("a")).is_ok());
-        let made: Deployment = read(deployment("a", &kind)).unwrap();
-        assert!(format!("{made:?}").contains("-ready-after=4s"));
+        let kind = Kind::After(Duration::from_secs(4));
+        for kind in [Kind::AtOnce, kind] {
+            assert!(read::<Deployment>(deployment("a", kind)).is_ok());
+        }
+        assert_eq!(kind.args()[1], "-ready-after=4000ms");
     }
 
     #[test]

@@ -27,6 +27,7 @@ use anyhow::{Context as _, Result};
 use clap::{Parser, ValueEnum};
 
 use crate::cold::Rounds;
+use crate::field::Kind;
 
 /// Measures a cold start in a cluster's network.
 #[derive(Debug, Parser)]
@@ -80,10 +81,10 @@ impl Arguments {
 
     /// Late slices name a pod's address late, too, and nobody may be passed on
     /// before that. An app that is Ready only later shows how the rest is.
-    fn ready_after(&self) -> Duration {
+    fn kind(&self) -> Kind {
         match self.slices {
-            Slices::Prompt => Duration::ZERO,
-            Slices::Late => Duration::from_secs(4),
+            Slices::Prompt => Kind::AtOnce,
+            Slices::Late => Kind::After(Duration::from_secs(4)),
         }
     }
 }

@@ -12,7 +12,7 @@ use tokio::time::{Instant, sleep};
 use crate::audit::AuditLog;
 use crate::clock::Clock;
 use crate::cold::{Cold, share};
-use crate::field::{self, Field, Kind};
+use crate::field::{self, Field};
 use crate::memory::{self, Held};
 use crate::report::{self, Part};
 use crate::sights::{App, Sights};
@@ -42,10 +42,7 @@ pub(crate) async fn run(arguments: &Arguments) -> Result<()> {
         memory.push(("none managed", memory::of_napwake(&client).await?));
     }
     say(&format!("making {} workloads…", names.len()));
-    let kind = Kind {
-        ready_after: format!("{}s", arguments.ready_after().as_secs()),
-    };
-    let field = Field::make(client.clone(), &names, &kind).await?;
+    let field = Field::make(client.clone(), &names, arguments.kind()).await?;
     let sights = Sights::of(clock, &names);
     let cold = Cold {
         clock,
