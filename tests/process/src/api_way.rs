@@ -1,9 +1,10 @@
 //! A process's way to the API server, held in the test's hand.
 //!
 //! A proxy that takes plain HTTP and passes it to the real API server over TLS
-//! as the cluster's administrator. It remembers each request, can be cut, can
-//! lose or hold requests of one kind, can be narrowed to one namespace, and can
-//! lie: replace a text in what the API server answers by another.
+//! as the cluster's administrator, or on behalf of somebody with fewer rights. It
+//! remembers each request, can be cut, can lose or hold requests of one kind, can
+//! be narrowed to one namespace, and can lie: replace a text in what the API
+//! server answers by another.
 
 use std::{
     net::SocketAddr,
@@ -56,6 +57,8 @@ struct Shared {
     lies: Mutex<Vec<Lie>>,
     /// The only namespace there is, as far as this way shows.
     namespace: Mutex<Option<String>>,
+    /// On whose behalf all is asked.
+    user: Mutex<Option<String>>,
     state: watch::Sender<State>,
 }
 
@@ -108,6 +111,7 @@ impl ApiWay {
             asked: Mutex::default(),
             lies: Mutex::default(),
             namespace: Mutex::default(),
+            user: Mutex::default(),
             state: watch::Sender::default(),
         });
         let listener = TcpListener::bind(address).await;
@@ -157,6 +161,11 @@ impl ApiWay {
     /// cluster gets only these.
     pub fn narrow(&self, namespace: &str) {
         *lock(&self.shared.namespace) = Some(namespace.to_owned());
+    }
+
+    /// Asks on behalf of this user from now on, with no more rights than theirs.
+    pub fn speak_for(&self, user: &str) {
+        *lock(&self.shared.user) = Some(user.to_owned());
     }
 
     /// Puts `instead` wherever the API server says `truth`, filled up with
@@ -267,14 +276,20 @@ async fn requests(
         }
         let namespace = lock(&shared.namespace).clone();
         let narrowed = namespace.and_then(|namespace| narrow::head(&text, &namespace));
-        match narrowed {
-            Some(narrowed) => server.write_all(narrowed.as_bytes()).await?,
-            None => server.write_all(&bytes[..head]).await?,
+        let mut text = narrowed.unwrap_or(text);
+        if let Some(user) = &*lock(&shared.user) {
+            text = on_behalf_of(user, &text);
         }
+        server.write_all(text.as_bytes()).await?;
         server.write_all(&bytes[head..end]).await?;
         server.flush().await?;
         bytes.drain(..end);
     }
+}
+
+/// The head of a request that is made on somebody's behalf.
+fn on_behalf_of(user: &str, head: &str) -> String {
+    head.replacen("\r\n", &format!("\r\nImpersonate-User: {user}\r\n"), 1)
 }
 
 async fn until_empty_line(
@@ -375,6 +390,13 @@ mod tests {
         assert_eq!(bytes, br#"{"ip":"::1"      },{"ip":"10.88"#);
         assert_eq!(lie.begun(&bytes), 6);
         assert_eq!(lie.begun(b"\n"), 0);
+    }
+
+    #[test]
+    fn a_request_is_made_on_somebodys_behalf() {
+        let head = on_behalf_of("mary", "GET /a HTTP/1.1\r\nHost: b\r\n\r\n");
+        let expected = "GET /a HTTP/1.1\r\nImpersonate-User: mary\r\nHost: b\r\n\r\n";
+        assert_eq!(head, expected);
     }
 
     #[test]

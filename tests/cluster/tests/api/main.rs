@@ -12,9 +12,17 @@
 )]
 
 mod aside;
+#[path = "../manifests/chart.rs"]
+#[allow(
+    dead_code,
+    clippy::unwrap_used,
+    reason = "tests of manifests use more of it"
+)]
+mod chart;
 mod doorman_pods;
 mod failures;
 mod faults;
+mod leaders;
 mod life;
 mod opting_in;
 mod plugin;
@@ -22,6 +30,7 @@ mod ports;
 mod probes;
 mod reasons;
 mod rest;
+mod rights;
 mod routes;
 mod setup;
 mod validation;

@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use crate::chart::{Rendered, default_render, render};
 
-const EVENTS: &str = "events.k8s.io/events: create patch";
+const EVENTS: &str = "events.k8s.io/events: create";
 const METRICS: [&str; 2] = [
     "authentication.k8s.io/tokenreviews: create",
     "authorization.k8s.io/subjectaccessreviews: create",
@@ -80,7 +80,7 @@ fn the_doorman_has_these_rights_and_no_other() {
         rules(rendered.get("ClusterRole", "napwake-doorman")),
         expected(&[
             "napwake.dev/managedworkloads: get list watch patch",
-            "discovery.k8s.io/endpointslices: get list watch",
+            "discovery.k8s.io/endpointslices: list watch",
             "/pods: get watch",
         ])
     );
@@ -103,17 +103,16 @@ fn the_operator_has_these_rights_and_no_other() {
     assert_eq!(
         rules(rendered.get("ClusterRole", "napwake-operator")),
         expected(&[
-            "napwake.dev/managedworkloads: get list watch create update patch delete",
-            "napwake.dev/managedworkloads/status: get update patch",
-            "napwake.dev/managedworkloads/finalizers: update",
-            "apps/deployments: get list watch patch",
-            "apps/statefulsets: get list watch patch",
-            "apps/deployments/scale: update patch",
-            "apps/statefulsets/scale: update patch",
-            "/services: get list watch",
-            "/namespaces: get list watch",
+            "napwake.dev/managedworkloads: list watch create patch delete",
+            "napwake.dev/managedworkloads/status: update",
+            "apps/deployments: list watch patch",
+            "apps/statefulsets: list watch patch",
+            "apps/deployments/scale: patch",
+            "apps/statefulsets/scale: patch",
+            "/services: list watch",
+            "/namespaces: list watch",
             "/pods: list",
-            "discovery.k8s.io/endpointslices: get list watch create update patch delete",
+            "discovery.k8s.io/endpointslices: get list watch create patch delete",
             "discovery.k8s.io/endpointslices/restricted: create",
         ])
     );
@@ -121,9 +120,9 @@ fn the_operator_has_these_rights_and_no_other() {
         rules(rendered.get("Role", "napwake-operator")),
         BTreeSet::from(
             [
-                "/pods: get list watch",
+                "/pods: list watch",
                 "coordination.k8s.io/leases: create",
-                "coordination.k8s.io/leases (napwake-operator): get update patch",
+                "coordination.k8s.io/leases (napwake-operator): get update",
             ]
             .map(str::to_owned)
         )
