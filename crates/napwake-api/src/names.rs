@@ -81,10 +81,10 @@ pub mod pod {
 /// rested (T-86, T-130).
 pub const FINALIZER: &str = "napwake.dev/wake-first";
 
-/// The field manager of the operator's server-side applies.
+/// The field manager of the operator's writes.
 pub const OPERATOR_FIELD_MANAGER: &str = "napwake-operator";
 
-/// The field manager of the doorman's patches.
+/// The field manager of the doorman's writes.
 pub const DOORMAN_FIELD_MANAGER: &str = "napwake-doorman";
 
 /// The field of the wake key's Secret that holds the key.

@@ -13,6 +13,12 @@ use crate::{
     workload::{WakeMode, WakePage},
 };
 
+/// `idleAfter` where nobody sets it.
+pub const DEFAULT_IDLE_AFTER: Span = Span::from_mins(30);
+/// `maxWait` where nobody sets it (SET-14).
+pub const DEFAULT_MAX_WAIT: Span = Span::from_mins(2);
+/// `lookout` where nobody sets it.
+pub const DEFAULT_LOOKOUT: Span = Span::from_secs(30);
 /// The longest `maxWait` there is (SET-15).
 pub const MAX_MAX_WAIT: Span = Span::from_mins(60);
 /// The shortest `idleAfter` there is.
@@ -36,7 +42,7 @@ impl Default for Defaults {
     fn default() -> Self {
         Self {
             wake: WakeMode::Request,
-            idle_after: Span::from_mins(30),
+            idle_after: DEFAULT_IDLE_AFTER,
         }
     }
 }
@@ -145,14 +151,13 @@ fn page(workload: &Annotations, unreadable: &mut Vec<Unreadable>) -> WakePage {
 /// and what can't be read as 2m (T-100).
 fn max_wait(workload: &Annotations, unreadable: &mut Vec<Unreadable>) -> Span {
     const PROBLEM: &str = "must be a duration such as 90s or 5m, of more than 0s and at most 1h";
-    let default = Span::from_mins(2);
     let Some(value) = workload.get(setting::WAKE_MAX_WAIT) else {
-        return default;
+        return DEFAULT_MAX_WAIT;
     };
     let (span, instead) = match value.parse::<Span>() {
         Ok(span) if span > MAX_MAX_WAIT => (MAX_MAX_WAIT, "1h is used instead"),
         Ok(span) if span > Span::from_secs(0) => return span,
-        _ => (default, "2m is used instead"),
+        _ => (DEFAULT_MAX_WAIT, "2m is used instead"),
     };
     unreadable.push(Unreadable {
         annotation: setting::WAKE_MAX_WAIT,
@@ -192,14 +197,13 @@ fn idle_after(
 
 /// What can't be read is the default; over 10m is taken as 10m.
 fn lookout(workload: &Annotations, unreadable: &mut Vec<Unreadable>) -> Span {
-    let default = Span::from_secs(30);
     let Some(value) = workload.get(setting::LOOKOUT) else {
-        return default;
+        return DEFAULT_LOOKOUT;
     };
     let (span, instead) = match value.parse::<Span>() {
         Ok(span) if span <= MAX_LOOKOUT => return span,
         Ok(_) => (MAX_LOOKOUT, "10m is used instead"),
-        Err(_) => (default, "30s is used instead"),
+        Err(_) => (DEFAULT_LOOKOUT, "30s is used instead"),
     };
     unreadable.push(Unreadable {
         annotation: setting::LOOKOUT,

@@ -7,10 +7,6 @@ use std::{fmt, str::FromStr, time::Duration};
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
-/// What CEL and the settings accept: up to four parts of up to five digits and
-/// a unit (`h`, `m`, `s`, `ms`), as Gateway API defines durations.
-pub const PATTERN: &str = "^([0-9]{1,5}(h|m|s|ms)){1,4}$";
-
 /// A length of time, zero or more, as people write it: `90s`, `2m`, `1h30m`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Span(Duration);
@@ -60,7 +56,8 @@ impl FromStr for Span {
     }
 }
 
-/// Whether `text` has the form of [`PATTERN`], without a regular expression.
+/// Whether `text` has the form that Gateway API gives durations, which is that of
+/// the CEL rules too: up to four parts of up to five digits and a unit.
 fn has_form(text: &str) -> bool {
     let mut rest = text;
     for part in 0..4 {

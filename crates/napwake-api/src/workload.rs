@@ -13,7 +13,7 @@ use kube::{CustomResource, KubeSchema};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::Span;
+use crate::{Span, settings};
 
 /// A Deployment or StatefulSet that Napwake pauses while nobody uses it, and
 /// wakes when somebody does.
@@ -85,11 +85,11 @@ pub struct ManagedWorkloadSpec {
 }
 
 fn default_idle_after() -> Span {
-    Span::from_mins(30)
+    settings::DEFAULT_IDLE_AFTER
 }
 
 fn default_lookout() -> Span {
-    Span::from_secs(30)
+    settings::DEFAULT_LOOKOUT
 }
 
 /// The workload that a ManagedWorkload pauses and wakes.
@@ -167,7 +167,7 @@ pub struct MaxWait(pub Span);
 
 impl Default for MaxWait {
     fn default() -> Self {
-        Self(Span::from_mins(2))
+        Self(settings::DEFAULT_MAX_WAIT)
     }
 }
 

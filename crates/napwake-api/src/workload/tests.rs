@@ -16,8 +16,12 @@ fn every_duration_has_a_rule_whose_message_names_its_bound() {
         (&spec["lookout"], "at most 10m"),
         (&spec["wake"]["properties"]["maxWait"], "at most 1h"),
     ] {
-        let message = field["x-kubernetes-validations"][0]["message"].as_str();
+        let rule = &field["x-kubernetes-validations"][0];
+        let message = rule["message"].as_str();
         assert!(message.is_some_and(|text| text.contains(bound)), "{field}");
+        let form = "self.matches('^([0-9]{1,5}(h|m|s|ms)){1,4}$') && ";
+        let rule = rule["rule"].as_str();
+        assert!(rule.is_some_and(|text| text.starts_with(form)), "{field}");
     }
 }
 
