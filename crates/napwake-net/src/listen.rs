@@ -43,7 +43,7 @@ pub enum ListenOn {
 
 /// A port that couldn't be opened.
 #[derive(Debug, thiserror::Error)]
-#[error("opening port {port}")]
+#[error("can't open port {port}")]
 pub struct ListenError {
     /// The port that was asked for.
     pub port: u16,

@@ -52,7 +52,7 @@ impl Prober {
             stagger: PATIENCE,
         };
         Self::over(
-            Dialer::new(AddressRule::default(), pace),
+            Dialer::new(AddressRule::own_pods(), pace),
             shared,
             clock,
             tasks,

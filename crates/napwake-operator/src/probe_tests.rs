@@ -75,7 +75,7 @@ impl Bench {
             timeout: PATIENCE,
             stagger: PATIENCE,
         };
-        let dialer = Dialer::over(pods, AddressRule::default(), pace);
+        let dialer = Dialer::over(pods, AddressRule::own_pods(), pace);
         let tasks = TaskTracker::new();
         let prober = Prober::over(dialer, Arc::clone(&shared), clock, tasks);
         Self {

@@ -112,7 +112,7 @@ type Own = Arc<dyn Fn(IpAddr) -> bool + Send + Sync>;
 
 /// Where a [`crate::dial::Dialer`] may connect. There is no rule without the
 /// refused ranges, for tests neither.
-#[derive(Clone, Default)]
+#[derive(Clone)]
 pub struct AddressRule {
     own: Option<Own>,
 }

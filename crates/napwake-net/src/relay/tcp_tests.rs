@@ -104,9 +104,17 @@ async fn large_bodies_arrive_whole_both_ways(
 
 /// Waits until `count` pipes are lent.
 async fn lent(pipes: &Pipes, count: usize) {
-    while pipes.lent() != count {
-        tokio::task::yield_now().await;
-    }
+    let lent = async {
+        while pipes.lent() != count {
+            tokio::task::yield_now().await;
+        }
+    };
+    let waited = timeout(BOUND, lent).await;
+    assert!(
+        waited.is_ok(),
+        "{} pipes are lent, not {count}",
+        pipes.lent()
+    );
 }
 
 /// A stalled transfer stands in one pipe, which goes back once all was read.
