@@ -34,6 +34,22 @@ const WRITING_CRATES: &[&str] = &[
     "crates/napwake-cluster/",
 ];
 
+/// What a write to the cluster looks like: kube's parameters for one, our own
+/// ready-made ones, or a request built by hand.
+const WRITES: &[&str] = &[
+    "PatchParams",
+    "PostParams",
+    "DeleteParams",
+    "patch_params",
+    "post_params",
+    ".create(&",
+    ".patch(&",
+];
+
+/// Where outgoing connections are made, and what one looks like.
+const DIALER: &str = "crates/napwake-net/src/dial";
+const DIALS: &[&str] = &["TcpStream::connect", "TcpSocket::", "UdpSocket::"];
+
 /// Everything that breaks a rule, one sentence each.
 pub fn run() -> Result<Vec<String>> {
     let mut broken = Vec::new();
@@ -108,50 +124,80 @@ fn judge(layer: &Layer, used: &BTreeSet<String>) -> Vec<String> {
 }
 
 fn judge_source(path: &Path, text: &str) -> Vec<String> {
-    let mut broken = Vec::new();
-    let place = path.display();
-    let is_test = is_test_file(path);
-    let code: Vec<&str> = text
-        .lines()
-        .take_while(|line| line.trim() != "#[cfg(test)]")
-        .collect();
-    if !is_test && code.len() > MAX_LINES {
-        broken.push(format!(
-            "{place} has {} lines of code; split it at {MAX_LINES}",
-            code.len()
-        ));
+    if is_test_file(path) {
+        return Vec::new();
     }
-    if !is_test && path.starts_with("crates") && !text.starts_with("//!") {
-        broken.push(format!(
-            "{place} must begin with //! saying what it owns and never does"
-        ));
-    }
-    let writes = ["PatchParams", "PostParams", "DeleteParams"];
-    let in_writing_crate = WRITING_CRATES.iter().any(|dir| path.starts_with(dir));
-    let may_write = WRITERS.iter().any(|dir| place.to_string().starts_with(dir));
-    if in_writing_crate && !may_write && !is_test {
-        for line in code
-            .iter()
-            .filter(|line| writes.iter().any(|word| line.contains(word)))
-        {
-            broken.push(format!(
-                "{place} writes to the cluster ({}); only {WRITERS:?} may",
-                line.trim()
-            ));
+    let code = code(text);
+    let long = (code.len() > MAX_LINES).then(|| {
+        let lines = code.len();
+        format!("has {lines} lines of code; split it at {MAX_LINES}")
+    });
+    let silent = (path.starts_with("crates") && !text.starts_with("//!"))
+        .then(|| "must begin with //! saying what it owns and never does".to_owned());
+    let broken = long.into_iter().chain(silent);
+    let broken = broken
+        .chain(judge_writes(path, &code))
+        .chain(judge_purity(path, &code))
+        .chain(judge_dials(path, &code));
+    broken
+        .map(|broken| format!("{} {broken}", path.display()))
+        .collect()
+}
+
+/// The code of a file, without its tests.
+fn code(text: &str) -> Vec<&str> {
+    let mut lines = text.lines();
+    let mut code = Vec::new();
+    while let Some(line) = lines.next() {
+        if line.trim() == "#[cfg(test)]" {
+            skip_item(&mut lines, &line[..line.len() - line.trim_start().len()]);
+        } else {
+            code.push(line);
         }
     }
-    if !is_test {
-        broken.extend(judge_purity(path, &code));
+    code
+}
+
+/// Skips an item with its other attributes, as rustfmt sets it: it ends with
+/// its first line, or with a brace as far in as it began.
+fn skip_item<'a>(lines: &mut impl Iterator<Item = &'a str>, indent: &str) {
+    let first = lines.find(|line| !line.trim_start().starts_with("#["));
+    if first.is_some_and(|line| !line.ends_with([';', ',', '}'])) {
+        let end = format!("{indent}}}");
+        lines.find(|line| line.starts_with(&end));
     }
-    let connects = code.iter().any(|line| line.contains("TcpStream::connect"));
+}
+
+fn judge_writes(path: &Path, code: &[&str]) -> Vec<String> {
+    let counts = WRITING_CRATES.iter().any(|dir| path.starts_with(dir));
+    if !counts || is_in(path, WRITERS) {
+        return Vec::new();
+    }
+    let writes = |line: &&&str| WRITES.iter().any(|word| line.contains(word));
+    code.iter()
+        .filter(writes)
+        .map(|line| {
+            format!(
+                "writes to the cluster ({}); only {WRITERS:?} may",
+                line.trim()
+            )
+        })
+        .collect()
+}
+
+fn judge_dials(path: &Path, code: &[&str]) -> Option<String> {
     let ships = LAYERS
         .iter()
         .any(|layer| path.starts_with(format!("crates/{}", layer.name)));
-    let dials = place.to_string().starts_with("crates/napwake-net/src/dial");
-    if connects && ships && !dials && !is_test {
-        broken.push(format!("{place} connects; only napwake_net::dial may"));
-    }
-    broken
+    let dials = |line: &&str| DIALS.iter().any(|word| line.contains(word));
+    let broken = ships && code.iter().any(dials) && !is_in(path, &[DIALER]);
+    broken.then(|| "connects; only napwake_net::dial may".to_owned())
+}
+
+/// Whether a file is one of the modules, or in their folders.
+fn is_in(path: &Path, modules: &[&str]) -> bool {
+    let module = path.with_extension("");
+    modules.iter().any(|allowed| module.starts_with(allowed))
 }
 
 /// What of the standard library a pure crate's source uses and may not.
@@ -164,10 +210,7 @@ fn judge_purity(path: &Path, code: &[&str]) -> Vec<String> {
     IMPURE_STD
         .iter()
         .filter(|(word, _)| pure && used(word))
-        .map(|(word, what)| {
-            let place = path.display();
-            format!("{place} uses {word}; its crate is pure and knows nothing of {what}")
-        })
+        .map(|(word, what)| format!("uses {word}; its crate is pure and knows nothing of {what}"))
         .collect()
 }
 
@@ -226,7 +269,9 @@ mod tests {
         let text = "//! x\nfn a(p: PatchParams) {}\n";
         let judged = |path: &str| judge_source(Path::new(path), text).len();
         assert_eq!(judged("crates/napwake-operator/src/observe/mod.rs"), 1);
+        assert_eq!(judged("crates/napwake-operator/src/apply_too.rs"), 1);
         assert_eq!(judged("crates/napwake-operator/src/apply/scale.rs"), 0);
+        assert_eq!(judged("crates/napwake-operator/src/optin.rs"), 0);
         assert_eq!(judged("crates/napwake-operator/src/observe/tests.rs"), 0);
     }
 
@@ -249,15 +294,45 @@ mod tests {
     }
 
     #[test]
+    fn only_the_dialer_connects() {
+        let text = "//! x\nlet s = TcpStream::connect(a);\n";
+        let judged = |path: &str| judge_source(Path::new(path), text).len();
+        assert_eq!(judged("crates/napwake-doorman/src/run.rs"), 1);
+        assert_eq!(judged("crates/napwake-net/src/dial.rs"), 0);
+        assert_eq!(judged("crates/napwake-testkit/src/callers.rs"), 0);
+    }
+
+    #[test]
     fn long_files_and_silent_ones_are_named() {
+        let judged = |text: &str| judge_source(Path::new("crates/a/src/lib.rs"), text).len();
         let long = "//! x\n".to_owned() + &"\n".repeat(MAX_LINES);
+        assert_eq!(judged(&long), 1);
+        assert_eq!(judged("fn a() {}"), 1);
+    }
+
+    #[test]
+    fn code_goes_on_after_what_is_for_tests() {
+        let text = "//! x
+#[cfg(test)]
+mod short;
+mod a {
+    #[cfg(test)]
+    #[rustfmt::skip]
+    fn long() {
+        if true {
+        }
+    }
+    fn b() {}
+}
+#[cfg(test)]
+mod tests {
+    fn c() {}
+}
+fn d() {}
+";
         assert_eq!(
-            judge_source(Path::new("crates/a/src/lib.rs"), &long).len(),
-            1
-        );
-        assert_eq!(
-            judge_source(Path::new("crates/a/src/lib.rs"), "fn a() {}").len(),
-            1
+            code(text),
+            ["//! x", "mod a {", "    fn b() {}", "}", "fn d() {}"]
         );
     }
 

@@ -44,7 +44,7 @@ pub fn program(progress: &Progress) -> Result<PathBuf, ToolError> {
 /// The archive of its image.
 pub fn image(progress: &Progress) -> Result<PathBuf, ClusterError> {
     let program = program(progress)?;
-    let archive = workspace::root().join("target/image/app.tar");
+    let archive = workspace::target().join("image/app.tar");
     if let Some(folder) = archive.parent() {
         crate::files::create_dir(folder)?;
     }
