@@ -57,9 +57,11 @@ impl Doorman {
             format!("--pod-name={name}"),
             format!("--pod-ips={v4},{v6}"),
             format!("--metrics-bind-address={v4}:{METRICS}"),
-            "--log-level=debug".to_owned(),
         ];
         all.extend(args.iter().map(|arg| (*arg).to_owned()));
+        if !args.iter().any(|arg| arg.starts_with("--log-level")) {
+            all.push("--log-level=debug".to_owned());
+        }
         if metrics == MetricsOver::Http {
             all.push("--metrics-insecure".to_owned());
         }

@@ -11,7 +11,7 @@ use futures::FutureExt;
 use k8s_openapi::api::core::v1::{Event, Pod, ServiceAccount};
 use kube::{
     Api, ResourceExt,
-    api::{DeleteParams, ListParams, Patch, PatchParams},
+    api::{DeleteParams, ListParams, PartialObjectMeta, Patch, PatchParams, PostParams},
 };
 use napwake_api::ManagedWorkload;
 use napwake_testkit::{Result, block::Block, managed, place::Place, wait};
@@ -48,10 +48,15 @@ impl World {
         hosts::add_all(block).await?;
         let api = SocketAddr::new(Host::Api.at(block, Family::V4), API_PORT);
         let api = ApiWay::open(api).await?;
-        // Pods can't be made before.
+        // Pods can't be made before. A controller makes it too, where one runs.
+        let account: ServiceAccount =
+            serde_json::from_value(json!({"metadata": {"name": "default"}}))?;
         let accounts: Api<ServiceAccount> = place.api();
-        let probe = || async { Ok(accounts.get_opt("default").await?.is_some()) };
-        wait::until("the default ServiceAccount", 3 * SOON, probe, |made| *made).await?;
+        match accounts.create(&PostParams::default(), &account).await {
+            Ok(_) => {}
+            Err(kube::Error::Api(status)) if status.is_already_exists() => {}
+            Err(error) => return Err(error.into()),
+        }
         let (routes, markers) = (AtomicU16::new(0), AtomicU16::new(0));
         Ok(Self {
             place,
@@ -153,10 +158,11 @@ async fn clear(place: &Place) -> Result<()> {
     let at_once = DeleteParams::default().grace_period(0);
     let (pods, all) = (place.api::<Pod>(), ListParams::default());
     pods.delete_collection(&at_once, &all).await?;
-    let workloads = place.api::<ManagedWorkload>();
+    // No more of them is read than it takes.
+    let workloads = place.api::<Thin>();
     let probe = || async {
         workloads.delete_collection(&at_once, &all).await?;
-        let left = workloads.list(&all).await?.items;
+        let left = workloads.list_metadata(&all).await?.items;
         let all = left.iter().map(|one| without_finalizers(&workloads, one));
         futures::future::join_all(all).await;
         Ok(left.len())
@@ -166,12 +172,14 @@ async fn clear(place: &Place) -> Result<()> {
     Ok(())
 }
 
-async fn without_finalizers(workloads: &Api<ManagedWorkload>, one: &ManagedWorkload) {
+/// A ManagedWorkload of which only the metadata is read.
+type Thin = PartialObjectMeta<ManagedWorkload>;
+
+async fn without_finalizers(workloads: &Api<Thin>, one: &impl ResourceExt) {
     let name = one.name_any();
     let patch = Patch::Merge(json!({"metadata": {"finalizers": null}}));
-    let patched = workloads
-        .patch(&name, &PatchParams::default(), &patch)
-        .await;
+    let params = PatchParams::default();
+    let patched = workloads.patch_metadata(&name, &params, &patch).await;
     if let Err(error) = patched {
         // It may have gone in the meantime.
         eprintln!("the finalizers of {name} stay: {error}");

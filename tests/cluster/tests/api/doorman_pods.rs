@@ -211,7 +211,7 @@ async fn a_pod_that_does_not_listen_is_not_in_the_slice() {
             knocks.so_far().await? > 0,
             "nobody asked whether it listens"
         );
-        let _second = world.second_doorman().await?;
+        let _second = doormen::process(world, 1).await?;
         until_at(stage, 1, &[0, 1]).await?;
         Ok(())
     })

@@ -1,6 +1,6 @@
 //! The life of a workload: what pauses and wakes it, and in what order.
 
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use napwake_api::{
     names::signal,
     stamp::{RequestKind, Stamp},
@@ -169,16 +169,20 @@ async fn it_pauses_when_idle_after_runs_out() {
         let spec = json!({"idleAfter": "1m"});
         let target = stage.managed_alone(&App::new("web", "http"), spec).await?;
         let clock = managed::status(place, "web").await?.clock;
-        let idle_at = clock
-            .and_then(|clock| clock.idle_at)
-            .context("when it's idle")?;
-        let left = idle_at.0.duration_since(managed::now()).as_secs();
-        ensure!((50..=60).contains(&left), "{left} s are left");
+        let clock = clock.context("its clock")?;
+        let (since, idle_at) = (clock.running_since, clock.idle_at);
+        let since = since.context("since when it runs")?.0;
+        let idle_at = idle_at.context("when it's idle")?.0;
+        let minute = SignedDuration::from_mins(1);
+        ensure!(
+            idle_at.duration_since(since) == minute,
+            "{since} to {idle_at}"
+        );
         target.stops().await?;
         let paused = managed::phase(place, "web", Phase::Paused).await?;
         let pause = paused.pause.context("its pause")?;
         ensure!(pause.reason == PauseReason::Idle, "{pause:?}");
-        ensure!(pause.started_at >= idle_at, "{pause:?} before {idle_at:?}");
+        ensure!(pause.started_at.0 >= idle_at, "{pause:?} before {idle_at}");
         Ok(())
     })
     .await;

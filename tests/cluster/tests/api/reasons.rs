@@ -34,7 +34,7 @@ struct Case {
 #[tokio::test]
 async fn what_cannot_be_routed_says_why() {
     setup::bare("reasons", async |world| {
-        let doorman = world.doorman().await?;
+        let doorman = doormen::process(world, 0).await?;
         doormen::service(&world.place).await?;
         // Its address in IPv6 is one that nobody is told of.
         doormen::pod(world, 0, &[Family::V4]).await?;

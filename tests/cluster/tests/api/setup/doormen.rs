@@ -7,7 +7,7 @@ use k8s_openapi::api::core::v1::Service;
 use napwake_api::names::pod as names;
 use napwake_testkit::{Result, place::Place};
 use napwake_tests_process::{
-    doorman::Doorman,
+    doorman::{Doorman, MetricsOver},
     hosts::{Family, Host},
     route::Standing,
     world::World,
@@ -23,7 +23,7 @@ pub(crate) const SECOND: &str = "doorman-1";
 
 /// Starts the first doorman, with its Pod and the doormen's Service.
 pub(crate) async fn start(world: &World) -> Result<Doorman> {
-    let doorman = world.doorman().await?;
+    let doorman = process(world, 0).await?;
     service(&world.place).await?;
     pod(world, 0, &[Family::V4, Family::V6]).await?;
     Ok(doorman)
@@ -31,9 +31,16 @@ pub(crate) async fn start(world: &World) -> Result<Doorman> {
 
 /// Starts the second one, with its Pod.
 pub(crate) async fn start_second(world: &World) -> Result<Doorman> {
-    let doorman = world.second_doorman().await?;
+    let doorman = process(world, 1).await?;
     pod(world, 1, &[Family::V4, Family::V6]).await?;
     Ok(doorman)
+}
+
+/// Starts a doorman without a Pod.
+pub(crate) async fn process(world: &World, number: u16) -> Result<Doorman> {
+    // Its client's own lines would be most of them.
+    let flags = ["--log-level=info,napwake_doorman=debug"];
+    Doorman::start(world, Host::Doorman(number), &flags, MetricsOver::Http).await
 }
 
 /// The Service by which an operator finds them.
