@@ -202,7 +202,7 @@ impl<C: Connect<Stream = TcpStream> + 'static, S: Stamper> Conversation<C, S> {
         let asker = Asker {
             source: self.place.source(),
             kind,
-            how: How::Held,
+            how: How::Waits,
         };
         let until = self.doorman.steady.instant(self.deadline.at());
         self.doorman.wakes.ask(&self.route, asker, until);

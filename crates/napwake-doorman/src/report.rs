@@ -10,6 +10,7 @@ use std::time::Duration;
 use k8s_openapi::api::core::v1::ObjectReference;
 use kube::Resource as _;
 use napwake_api::names::event;
+use napwake_api::stamp::RequestKind;
 use napwake_api::{ManagedWorkload, Span};
 use napwake_cluster::events::{Events, Kind, Limit, Notice};
 use napwake_gate::allowance::OverRate;
@@ -68,15 +69,22 @@ impl Reporter {
         Self { events, tasks }
     }
 
-    /// A request to `service` woke a workload (OBS-01). Told once a pause, by
-    /// whichever doorman pod is first.
-    pub fn woken(&self, workload: &Workload, service: &ServiceKey) {
+    /// A request to `service` of this kind woke a workload (OBS-01); of a click it
+    /// says that a person asked (ASK-09). Told once a pause, by whichever doorman
+    /// pod is first.
+    pub fn woken(&self, workload: &Workload, service: &ServiceKey, kind: RequestKind) {
         let pause = workload.state.pause();
+        let note = match kind {
+            RequestKind::Click => format!("A person asked at Service {} to wake it", service.name),
+            RequestKind::Request | RequestKind::Page | RequestKind::Robot => {
+                format!("A request to Service {} woke it", service.name)
+            }
+        };
         self.publish(Notice {
             kind: Kind::Normal,
             reason: event::WOKEN_BY_REQUEST,
             action: "Wake",
-            note: format!("A request to Service {} woke it", service.name),
+            note,
             regarding: reference(workload),
             related: None,
             limit: match pause {

@@ -7,5 +7,5 @@ mod stored;
 mod world;
 
 pub(crate) use self::cluster::Cluster;
-pub(crate) use self::objects::{claimant, merge, now, slice};
+pub(crate) use self::objects::{claimant, managed, merge, now, slice};
 pub(crate) use self::world::{Dial, Ending, World, ending, read};

@@ -6,29 +6,33 @@
 //! until it is allowed and written, or nobody who asked would still be there.
 //! Never changes anything but the two annotations.
 
+mod click;
 mod pursuit;
+mod slot;
 mod stamp;
 mod warmth;
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use jiff::Timestamp;
 use napwake_api::stamp::{RequestKind, Stamp};
-use napwake_gate::allowance::{Allowance, OverRate};
+use napwake_gate::allowance::Allowance;
+use napwake_gate::click::Press;
 use napwake_gate::places::Source;
-use napwake_gate::wake::{self as rule, Need};
+use napwake_gate::wake::Need;
 use napwake_kit::clock::Clock;
-use parking_lot::Mutex;
-use tokio::sync::Notify;
+use tokio::sync::oneshot;
 use tokio::time::Instant;
 use tokio_util::task::TaskTracker;
 
+use self::click::Click;
 use self::pursuit::Pursuit;
-pub use self::stamp::{ApiStamper, StampError, StampValue, Stamper};
+use self::slot::Pending;
+pub use self::slot::{Obstacle, Slot};
+pub use self::stamp::{ApiStamper, Seen, StampError, StampValue, Stamper};
 pub use self::warmth::{keep_warm, warm};
 use crate::report::Reporter;
-use crate::routes::{RouteHandle, Workload};
+use crate::routes::{Route, RouteHandle, ServiceKey, Workload};
 use crate::steady::Steady;
 
 /// Somebody who wants a workload awake.
@@ -45,51 +49,11 @@ pub struct Asker {
 /// How the request that wakes is served.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum How {
-    /// It is held, so the workload is woken.
-    Held,
+    /// Once it is awake: it is held until then, or its browser reloads the
+    /// waking-up page. So the workload is woken.
+    Waits,
     /// It was passed to a pod, so a pause is called off (HOLD-11).
     Passed,
-}
-
-/// Why a pending wake isn't written yet.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Obstacle {
-    /// LIMIT-11 to LIMIT-14.
-    OverRate(OverRate),
-    /// The API server refused it, or couldn't be reached (T-112).
-    Unwritten(Arc<str>),
-}
-
-/// What a workload's pending wake, and the last one, are kept in. It lives as
-/// long as the workload is known.
-#[derive(Debug, Default)]
-pub struct Slot {
-    state: Mutex<SlotState>,
-    /// Told when somebody joins who may be allowed what others weren't.
-    joined: Notify,
-}
-
-#[derive(Debug, Default)]
-struct SlotState {
-    /// The newest stamp written here: the watch shows it a little later.
-    stamped: Option<Stamp>,
-    pending: Option<Pending>,
-}
-
-#[derive(Debug)]
-struct Pending {
-    asker: Asker,
-    /// When the last of those who asked stops waiting.
-    until: Instant,
-    obstacle: Option<Obstacle>,
-}
-
-impl Slot {
-    /// What keeps the pending wake from being written, if anything does.
-    pub fn obstacle(&self) -> Option<Obstacle> {
-        let state = self.state.lock();
-        state.pending.as_ref()?.obstacle.clone()
-    }
 }
 
 /// Wakes workloads. Clones share everything.
@@ -187,45 +151,56 @@ impl<S: Stamper> Wakes<S> {
     }
 }
 
-impl Pending {
-    /// One more wants the same. Where the first one's source is over its rate,
-    /// the newcomer's may not be.
-    fn join(&mut self, asker: Asker, until: Instant, joined: &Notify) {
-        self.until = self.until.max(until);
-        let over = matches!(self.obstacle, Some(Obstacle::OverRate(OverRate::Source)));
-        if over && asker.source != self.asker.source {
-            self.asker = asker;
-            joined.notify_one();
+impl<S: Stamper> Wakes<S> {
+    /// Presses the button for every workload behind `judged`, the route as it was
+    /// when the click was judged good, and says what came of each (T-75). What
+    /// can't be written yet is tried until `until`, and counts as written (T-63).
+    ///
+    /// It goes on though nobody waits for its end.
+    pub async fn click(
+        &self,
+        route: &RouteHandle,
+        judged: &Route,
+        asker: Asker,
+        until: Instant,
+    ) -> Vec<Press> {
+        let mut pressing = Vec::new();
+        for workload in &judged.workloads {
+            let Some(pause) = workload.state.pause() else {
+                continue;
+            };
+            let (tell, pressed) = oneshot::channel();
+            pressing.push(pressed);
+            let joined = workload.slot.join(asker, until);
+            if joined {
+                tell.send(Press::Stamp).ok();
+                continue;
+            }
+            let shared = Arc::clone(&self.shared);
+            let subject = (Arc::clone(workload), pause);
+            let click = Click::new(shared, route.clone(), subject, asker, until);
+            self.shared.tasks.spawn(click.run(tell));
         }
+        let pressed = futures::future::join_all(pressing).await;
+        pressed.into_iter().flatten().collect()
     }
 }
 
-impl SlotState {
-    /// The newest stamp of this workload, whoever wrote it.
-    fn newest(&self, workload: &Workload) -> Option<Stamp> {
-        let seen = workload.last_request.as_ref().map(|request| request.stamp);
-        match (seen, self.stamped) {
-            (Some(seen), Some(own)) if own.at() > seen.at() => Some(own),
-            (seen, own) => seen.or(own),
-        }
-    }
+fn log_stamp(workload: &Workload, service: &ServiceKey, asker: Asker) {
+    tracing::info!(
+        namespace = workload.key.namespace(),
+        workload = workload.key.name(),
+        service = &*service.name,
+        kind = asker.kind.word(),
+        "request stamped"
+    );
+}
 
-    fn need(&self, workload: &Workload, now: Timestamp) -> Need {
-        let seen = rule::Seen {
-            phase: workload.state.phase(),
-            pause_started: workload.state.pause().map(|pause| pause.started_at),
-            last_request: self.newest(workload),
-        };
-        rule::need(seen, now)
-    }
-
-    /// Whether the pause under way was stamped, so that another stamp refreshes
-    /// it and wakes nothing.
-    fn is_stamped(&self, workload: &Workload) -> bool {
-        let pause = workload.state.pause();
-        self.newest(workload)
-            .zip(pause)
-            .is_some_and(|(stamp, pause)| stamp.is_newer_than(pause.started_at))
+/// The later of two stamps.
+pub fn later(one: Option<Stamp>, other: Option<Stamp>) -> Option<Stamp> {
+    match (one, other) {
+        (Some(one), Some(other)) if other.at() > one.at() => Some(other),
+        (one, other) => one.or(other),
     }
 }
 

@@ -9,7 +9,7 @@ use jiff::Timestamp;
 use napwake_api::ManagedWorkload;
 use napwake_api::condition::{ConditionType, Status, TargetReason};
 use napwake_api::names::signal;
-use napwake_api::workload::{Route as Listed, RouteState};
+use napwake_api::workload::{Phase, Route as Listed, RouteState};
 use napwake_gate::places::WorkloadKey;
 
 use super::model::{ServiceKey, State, Workload};
@@ -56,17 +56,23 @@ impl Claimant {
         let started_at = status
             .and_then(|status| status.pause.as_ref())
             .map(|pause| pause.started_at.0);
-        let annotations = meta.annotations.as_ref();
-        let last_request = annotations
-            .and_then(|all| all.get(signal::LAST_REQUEST))
-            .and_then(|text| text.parse().ok());
+        let resuming_since = status
+            .filter(|status| status.phase == Some(Phase::Resuming))
+            .and_then(|status| status.resume.as_ref())
+            .map(|resume| resume.started_at.0);
+        let annotation = |name| meta.annotations.as_ref()?.get(name);
+        let last_request = annotation(signal::LAST_REQUEST).and_then(|text| text.parse().ok());
+        let wake_requested = annotation(signal::WAKE_REQUESTED).and_then(|text| text.parse().ok());
         let workload = Workload {
             key: key.clone(),
             uid: meta.uid.as_deref().unwrap_or_default().into(),
             mode: object.spec.wake.mode,
+            page: object.spec.wake.page,
             max_wait: object.spec.wake.max_wait.0.get(),
             state: State::new(status.and_then(|status| status.phase), started_at),
             last_request,
+            wake_requested,
+            resuming_since,
             target_gone: target_is_gone(object),
             slot: Arc::default(),
         };

@@ -8,14 +8,15 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::Timestamp;
-use napwake_api::stamp::LastRequest;
+use napwake_api::stamp::{LastRequest, Stamp};
 use napwake_api::workload::{Phase, WakeMode, WakePage};
+use napwake_gate::click::Asked;
 use napwake_gate::places::WorkloadKey;
 use napwake_gate::ready::Candidate;
 use napwake_gate::verdict::{self, Pods, Sleeper, Standing};
 use tokio::time::Instant;
 
-use crate::wake::Slot;
+use crate::wake::{Slot, later};
 
 /// A Service. Cheap to clone.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -107,12 +108,18 @@ pub struct Workload {
     pub uid: Arc<str>,
     /// Who wakes it.
     pub mode: WakeMode,
+    /// Whether browsers get the waking-up page, where requests wake it.
+    pub page: WakePage,
     /// How long its callers are held at most (HOLD-26).
     pub max_wait: Duration,
     /// Where it stands.
     pub state: State,
     /// The newest request that a doorman stamped, where it can be read.
     pub last_request: Option<LastRequest>,
+    /// The newest wake that people's tooling asked for, where it can be read.
+    pub wake_requested: Option<Stamp>,
+    /// When it changed to Resuming, if that is where it stands (T-121).
+    pub resuming_since: Option<Timestamp>,
     /// Whether its Deployment or StatefulSet is gone (T-110).
     pub target_gone: bool,
     /// What the doorman's pending wake of it is kept in.
@@ -174,18 +181,37 @@ impl State {
 }
 
 impl Workload {
+    /// The newest wake request, whoever made it (T-11).
+    fn last_wake(&self) -> Option<Stamp> {
+        let seen = self.last_request.as_ref().map(|request| request.stamp);
+        later(later(seen, self.slot.stamped()), self.wake_requested)
+    }
+
+    fn pause_started(&self) -> Timestamp {
+        let pause = self.state.pause();
+        pause.map_or(Timestamp::UNIX_EPOCH, |pause| pause.started_at)
+    }
+
+    /// What a click must know of it.
+    pub fn asked(&self) -> Asked {
+        Asked {
+            phase: self.state.phase(),
+            pause_started: self.pause_started(),
+            last_wake: self.last_wake(),
+        }
+    }
+
     /// What the gate wants to know of it.
     fn sleeper(&self) -> Sleeper<'_> {
-        let pause = self.state.pause();
         Sleeper {
             workload: &self.key,
             mode: self.mode,
-            page: WakePage::default(),
+            page: self.page,
             max_wait: self.max_wait,
             phase: self.state.phase(),
-            pause_started: pause.map_or(Timestamp::UNIX_EPOCH, |pause| pause.started_at),
-            last_wake: self.last_request.as_ref().map(|request| request.stamp),
-            resuming_since: None,
+            pause_started: self.pause_started(),
+            last_wake: self.last_wake(),
+            resuming_since: self.resuming_since,
         }
     }
 }

@@ -21,7 +21,7 @@ pub(crate) fn now() -> Timestamp {
 
 /// The ManagedWorkload in a phase, its one route in a state. `more` is merged
 /// over it.
-fn managed(phase: &str, state: &str, more: &Value) -> ManagedWorkload {
+pub(crate) fn managed(phase: &str, state: &str, more: &Value) -> ManagedWorkload {
     let mut object = json!({
         "apiVersion": "napwake.dev/v1alpha1", "kind": "ManagedWorkload",
         "metadata": { "namespace": "shop", "name": "api", "uid": "u1" },

@@ -127,10 +127,24 @@ impl World {
     }
 
     pub(crate) fn with_caps(script: impl IntoIterator<Item = Dial>, caps: Caps) -> Self {
+        let clocks = Clock::manual(super::now());
+        Self::over(Cluster::default(), clocks, script, caps)
+    }
+
+    /// Another pod over the same cluster, by the same clock, that dials nobody.
+    pub(crate) fn beside(&self) -> Self {
+        let clocks = (self.time.clone(), self.clock.clone());
+        Self::over(self.cluster.clone(), clocks, [], Caps::default())
+    }
+
+    fn over(
+        cluster: Cluster,
+        (time, clock): (Clock, ManualClock),
+        script: impl IntoIterator<Item = Dial>,
+        caps: Caps,
+    ) -> Self {
         let (still, end) = std::sync::mpsc::channel();
         tokio::task::spawn_blocking(move || end.recv().ok());
-        let cluster = Cluster::default();
-        let (time, clock) = Clock::manual(super::now());
         let (send, backends) = mpsc::unbounded_channel();
         let script = Scripted {
             steps: Arc::new(Mutex::new(script.into_iter().collect())),

@@ -5,14 +5,15 @@
 
 use std::sync::Arc;
 
+use jiff::Timestamp;
 use napwake_api::stamp::{LastRequest, Stamp};
 use napwake_gate::deadline::WAKE_RETRY;
 use napwake_gate::places::WorkloadKey;
 use napwake_gate::wake::Need;
 use tokio::time::{Instant, sleep};
 
-use super::{Asker, How, Obstacle, STEP, Shared, Slot, StampError, StampValue, Stamper};
-use crate::routes::{RouteHandle, State, Workload};
+use super::{Asker, How, Obstacle, STEP, Shared, Slot, StampError, StampValue, Stamper, log_stamp};
+use crate::routes::{Pause, RouteHandle, Workload};
 
 /// One pending wake.
 #[derive(Debug)]
@@ -110,7 +111,7 @@ impl<S: Stamper> Pursuit<S> {
         Step::Stamp(Write {
             value: StampValue {
                 last_request: LastRequest {
-                    stamp: stamp(workload, now),
+                    stamp: stamp_of(workload, now),
                     kind: asker.kind,
                     service: Some(route.key.service.name.to_string()),
                 },
@@ -144,54 +145,34 @@ impl<S: Stamper> Pursuit<S> {
                 true
             }
             Err(error) => {
-                self.complain(&error);
+                let obstacle = Obstacle::Unwritten(error.to_string().into());
+                self.slot.stands_in_the_way(&self.workload, obstacle);
                 false
             }
         }
     }
 
     fn tell(&self, write: &Write) {
+        let (workload, asker) = (&write.workload, write.asker);
         let service = &self.route.now().key.service;
-        tracing::info!(
-            namespace = self.workload.namespace(),
-            workload = self.workload.name(),
-            service = &*service.name,
-            kind = write.asker.kind.word(),
-            "request stamped"
-        );
+        log_stamp(workload, service, asker);
         // A request that was passed on calls a pause off; nothing is woken.
-        if write.wakes && write.asker.how == How::Held {
-            self.shared.reporter.woken(&write.workload, service);
+        if write.wakes && asker.how == How::Waits {
+            self.shared.reporter.woken(workload, service, asker.kind);
         }
     }
+}
 
-    fn complain(&self, error: &StampError) {
-        let text: Arc<str> = error.to_string().into();
-        let mut state = self.slot.state.lock();
-        let Some(pending) = &mut state.pending else {
-            return;
-        };
-        let obstacle = Some(Obstacle::Unwritten(text));
-        if pending.obstacle != obstacle {
-            pending.obstacle = obstacle;
-            drop(state);
-            tracing::warn!(
-                namespace = self.workload.namespace(),
-                workload = self.workload.name(),
-                %error,
-                "a wake can't be written, trying on"
-            );
-        }
+fn stamp_of(workload: &Workload, now: Timestamp) -> Stamp {
+    match workload.state.pause() {
+        Some(pause) => stamp(pause, now),
+        None => Stamp::now(now),
     }
 }
 
 /// The stamp of a request at `now`: newer than the pause in any case, for the
 /// clock of the one who wrote the pause may be ahead of ours (T-12).
-fn stamp(workload: &Workload, now: jiff::Timestamp) -> Stamp {
-    let pause = match workload.state {
-        State::Pausing(pause) | State::Asleep(pause) => pause,
-        State::Awake | State::Waking => return Stamp::now(now),
-    };
+pub(super) fn stamp(pause: Pause, now: Timestamp) -> Stamp {
     let after = pause.started_at.checked_add(STEP).unwrap_or(now);
     Stamp::now(now.max(after))
 }

@@ -1,9 +1,11 @@
 //! Writing a stamp.
 //!
-//! Owns the one patch, and what its failure means. Changes the two annotations
+//! Owns the one patch, the read before it where it must be written over that, and
+//! what their failure means. Changes the two annotations
 //! and nothing else.
 
 use std::net::IpAddr;
+use std::sync::Arc;
 use std::time::Duration;
 
 use kube::api::{Patch, PatchParams};
@@ -12,8 +14,10 @@ use napwake_api::ManagedWorkload;
 use napwake_api::names::{self, signal};
 use napwake_api::stamp::LastRequest;
 use napwake_gate::places::WorkloadKey;
-use serde_json::json;
+use serde_json::{Value, json};
 use tokio::time::timeout;
+
+use crate::routes::{Claimant, Workload};
 
 /// How long one write may take before it counts as failed.
 const TIMEOUT: Duration = Duration::from_secs(10);
@@ -33,6 +37,9 @@ pub enum StampError {
     /// The ManagedWorkload is gone: there is nothing to wake.
     #[error("the ManagedWorkload is gone")]
     Gone,
+    /// It isn't as it was read any more.
+    #[error("the ManagedWorkload changes all the time")]
+    Overtaken,
     /// The API server refused it, or couldn't be asked.
     #[error(transparent)]
     Refused(Box<kube::Error>),
@@ -41,12 +48,32 @@ pub enum StampError {
     TimedOut,
 }
 
+/// A workload as it was read for a click.
+#[derive(Debug, Clone)]
+pub struct Seen {
+    /// As it is.
+    pub workload: Arc<Workload>,
+    /// Which version of it that is.
+    pub version: String,
+}
+
 /// Writes stamps.
 pub trait Stamper: Send + Sync + 'static {
-    /// Writes one.
+    /// Writes one, whatever is there.
     fn stamp(
         &self,
         workload: &WorkloadKey,
+        value: &StampValue,
+    ) -> impl Future<Output = Result<(), StampError>> + Send;
+
+    /// Reads a workload, from the API server itself.
+    fn look(&self, workload: &WorkloadKey)
+    -> impl Future<Output = Result<Seen, StampError>> + Send;
+
+    /// Writes one, if the workload still is as it was read.
+    fn stamp_over(
+        &self,
+        seen: &Seen,
         value: &StampValue,
     ) -> impl Future<Output = Result<(), StampError>> + Send;
 }
@@ -70,24 +97,63 @@ impl ApiStamper {
     }
 }
 
-impl Stamper for ApiStamper {
-    async fn stamp(&self, workload: &WorkloadKey, value: &StampValue) -> Result<(), StampError> {
-        let api: Api<ManagedWorkload> = Api::namespaced(self.client.clone(), workload.namespace());
+impl ApiStamper {
+    fn api(&self, workload: &WorkloadKey) -> Api<ManagedWorkload> {
+        Api::namespaced(self.client.clone(), workload.namespace())
+    }
+
+    /// Writes the two annotations; `metadata` may say of which version.
+    async fn write(
+        &self,
+        workload: &WorkloadKey,
+        mut metadata: Value,
+        value: &StampValue,
+    ) -> Result<(), StampError> {
+        metadata["annotations"] = json!({
+            signal::LAST_REQUEST: value.last_request.to_string(),
+            signal::LAST_REQUEST_FROM: value.from.to_string(),
+        });
         let params = PatchParams {
             field_manager: Some(names::DOORMAN_FIELD_MANAGER.to_owned()),
             ..PatchParams::default()
         };
-        let patch = Patch::Merge(json!({ "metadata": { "annotations": {
-            signal::LAST_REQUEST: value.last_request.to_string(),
-            signal::LAST_REQUEST_FROM: value.from.to_string(),
-        }}}));
+        let patch = Patch::Merge(json!({ "metadata": metadata }));
+        let api = self.api(workload);
         // The answer is not needed, so only its metadata is asked for.
-        let written = api.patch_metadata(workload.name(), &params, &patch);
-        match timeout(TIMEOUT, written).await {
-            Ok(Ok(_)) => Ok(()),
-            Ok(Err(kube::Error::Api(status))) if status.is_not_found() => Err(StampError::Gone),
-            Ok(Err(error)) => Err(StampError::Refused(Box::new(error))),
-            Err(_) => Err(StampError::TimedOut),
-        }
+        in_time(api.patch_metadata(workload.name(), &params, &patch)).await?;
+        Ok(())
+    }
+}
+
+impl Stamper for ApiStamper {
+    async fn stamp(&self, workload: &WorkloadKey, value: &StampValue) -> Result<(), StampError> {
+        self.write(workload, json!({}), value).await
+    }
+
+    async fn look(&self, workload: &WorkloadKey) -> Result<Seen, StampError> {
+        let object = in_time(self.api(workload).get(workload.name())).await?;
+        let read = Claimant::read(&object).ok_or(StampError::Gone)?;
+        Ok(Seen {
+            workload: read.1.workload,
+            version: object.metadata.resource_version.unwrap_or_default(),
+        })
+    }
+
+    async fn stamp_over(&self, seen: &Seen, value: &StampValue) -> Result<(), StampError> {
+        let version = json!({
+            "uid": &*seen.workload.uid,
+            "resourceVersion": seen.version,
+        });
+        self.write(&seen.workload.key, version, value).await
+    }
+}
+
+async fn in_time<T>(call: impl Future<Output = kube::Result<T>>) -> Result<T, StampError> {
+    match timeout(TIMEOUT, call).await {
+        Ok(Ok(answer)) => Ok(answer),
+        Ok(Err(kube::Error::Api(status))) if status.is_not_found() => Err(StampError::Gone),
+        Ok(Err(kube::Error::Api(status))) if status.is_conflict() => Err(StampError::Overtaken),
+        Ok(Err(error)) => Err(StampError::Refused(Box::new(error))),
+        Err(_) => Err(StampError::TimedOut),
     }
 }

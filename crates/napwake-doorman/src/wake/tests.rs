@@ -16,7 +16,7 @@ fn asker(source: &str) -> Asker {
     Asker {
         source: Source::from(source),
         kind: RequestKind::Request,
-        how: How::Held,
+        how: How::Waits,
     }
 }
 

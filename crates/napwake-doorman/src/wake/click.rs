@@ -1,0 +1,185 @@
+//! One click on one workload: read, judged, and written over what was read.
+//!
+//! Owns that two clicks at the same instant, at whichever pods, lead to one stamp
+//! (T-10): the write carries the version that was read, and the one that comes
+//! too late reads and judges anew. What couldn't be written is tried again apart
+//! from whoever clicked (T-62, T-63, T-112).
+
+use std::sync::Arc;
+
+use napwake_api::stamp::LastRequest;
+use napwake_gate::click::{Press, press};
+use napwake_gate::deadline::WAKE_RETRY;
+use tokio::sync::oneshot;
+use tokio::time::{Instant, sleep};
+
+use super::pursuit::stamp;
+use super::slot::Pending;
+use super::{Asker, Obstacle, Shared, StampError, StampValue, Stamper, log_stamp};
+use crate::routes::{Pause, RouteHandle, Serving, Workload};
+
+/// How often in a row a click is judged anew because the ManagedWorkload changed
+/// in between. The operator writes its status a few times in a pause at most.
+const TRIES: usize = 8;
+
+/// A click that is carried out.
+#[derive(Debug)]
+pub(super) struct Click<S> {
+    shared: Arc<Shared<S>>,
+    route: RouteHandle,
+    /// As it was when the click was judged good.
+    workload: Arc<Workload>,
+    /// The pause that the click's token is for.
+    pause: Pause,
+    asker: Asker,
+    until: Instant,
+    /// Whether the allowance was charged. It is once, however often the write is
+    /// tried.
+    is_charged: bool,
+}
+
+/// What came of a try.
+enum Tried {
+    Pressed(Press),
+    NotYet(Obstacle),
+}
+
+impl<S: Stamper> Click<S> {
+    pub(super) fn new(
+        shared: Arc<Shared<S>>,
+        route: RouteHandle,
+        (workload, pause): (Arc<Workload>, Pause),
+        asker: Asker,
+        until: Instant,
+    ) -> Self {
+        Self {
+            shared,
+            route,
+            workload,
+            pause,
+            asker,
+            until,
+            is_charged: false,
+        }
+    }
+
+    /// Says what came of the first try, and tries on by itself where nothing was
+    /// written yet: that counts as written.
+    pub(super) async fn run(mut self, tell: oneshot::Sender<Press>) {
+        let tried = self.try_once().await;
+        let (press, obstacle) = match tried {
+            Tried::Pressed(press) => (press, None),
+            Tried::NotYet(obstacle) => (Press::Stamp, Some(obstacle)),
+        };
+        // Whoever clicked may have left; the wake goes on (T-59).
+        tell.send(press).ok();
+        if let Some(obstacle) = obstacle
+            && self.becomes_pending(obstacle)
+        {
+            self.try_on().await;
+            self.workload.slot.state.lock().pending = None;
+        }
+    }
+
+    /// Whether it is for this click to try on, and not for one before it.
+    fn becomes_pending(&self, obstacle: Obstacle) -> bool {
+        let slot = &self.workload.slot;
+        let mut state = slot.state.lock();
+        if let Some(pending) = &mut state.pending {
+            pending.join(self.asker, self.until, &slot.joined);
+            return false;
+        }
+        state.pending = Some(Pending {
+            asker: self.asker,
+            until: self.until,
+            obstacle: None,
+        });
+        drop(state);
+        self.stands_in_the_way(obstacle);
+        true
+    }
+
+    async fn try_on(&mut self) {
+        loop {
+            tokio::select! {
+                () = sleep(WAKE_RETRY) => {}
+                () = self.workload.slot.joined.notified() => {}
+            }
+            if !self.is_waited_for() {
+                return;
+            }
+            match self.try_once().await {
+                Tried::Pressed(_) => return,
+                Tried::NotYet(obstacle) => self.stands_in_the_way(obstacle),
+            }
+        }
+    }
+
+    /// Whether somebody who asked would still be there, and the route still wakes.
+    fn is_waited_for(&mut self) -> bool {
+        let state = self.workload.slot.state.lock();
+        let Some(pending) = &state.pending else {
+            return false;
+        };
+        self.asker = pending.asker;
+        pending.until > Instant::now() && self.route.now().serving == Serving::Live
+    }
+
+    async fn try_once(&mut self) -> Tried {
+        for _ in 0..TRIES {
+            match self.read_and_stamp().await {
+                Err(StampError::Overtaken) => {}
+                Ok(tried) => return tried,
+                Err(StampError::Gone) => return Tried::Pressed(Press::OtherPause),
+                Err(error) => return Tried::NotYet(Obstacle::Unwritten(error.to_string().into())),
+            }
+        }
+        let error = StampError::Overtaken.to_string();
+        Tried::NotYet(Obstacle::Unwritten(error.into()))
+    }
+
+    async fn read_and_stamp(&mut self) -> Result<Tried, StampError> {
+        let (key, stamper) = (&self.workload.key, &self.shared.stamper);
+        let seen = stamper.look(key).await?;
+        if seen.workload.uid != self.workload.uid {
+            return Err(StampError::Gone);
+        }
+        let now = self.shared.clock.now();
+        let pressed = press(seen.workload.asked(), self.pause.started_at, now);
+        if pressed != Press::Stamp {
+            return Ok(Tried::Pressed(pressed));
+        }
+        if !self.is_charged {
+            let (source, moment) = (self.asker.source, self.shared.steady.now());
+            if let Err(over) = self.shared.allowance.take(source, moment) {
+                return Ok(Tried::NotYet(Obstacle::OverRate(over)));
+            }
+            self.is_charged = true;
+        }
+        let service = &self.route.now().key.service;
+        let value = StampValue {
+            last_request: LastRequest {
+                stamp: stamp(self.pause, now),
+                kind: self.asker.kind,
+                service: Some(service.name.to_string()),
+            },
+            from: self.asker.source.get(),
+        };
+        stamper.stamp_over(&seen, &value).await?;
+        self.workload.slot.state.lock().stamped = Some(value.last_request.stamp);
+        log_stamp(&self.workload, service, self.asker);
+        self.shared
+            .reporter
+            .woken(&self.workload, service, self.asker.kind);
+        Ok(Tried::Pressed(Press::Stamp))
+    }
+
+    fn stands_in_the_way(&self, obstacle: Obstacle) {
+        self.workload
+            .slot
+            .stands_in_the_way(&self.workload.key, obstacle);
+    }
+}
+
+#[cfg(test)]
+mod tests;
