@@ -79,6 +79,13 @@ impl Own {
         Ok(staying.map(|pod| pod.name_any()).collect())
     }
 
+    /// The names of those that are asked to end and haven't yet.
+    async fn leaving(&self, part: Part) -> Result<BTreeSet<String>> {
+        let pods = self.pods(part).await?.into_iter();
+        let leaving = pods.filter(|pod| pod.metadata.deletion_timestamp.is_some());
+        Ok(leaving.map(|pod| pod.name_any()).collect())
+    }
+
     /// Whether all replicas of a part are the newest and have been Ready for
     /// as long as they must.
     pub(crate) async fn is_whole(&self, part: Part) -> Result<bool> {
@@ -92,6 +99,16 @@ impl Own {
     pub(crate) async fn until_whole(&self, part: Part) -> Result<()> {
         let what = format!("all pods of {part:?} to be there");
         wait::until(&what, PATIENCE, || self.is_whole(part), |whole| *whole).await?;
+        Ok(())
+    }
+
+    /// Waits until [`Self::is_whole`] and those that were replaced are gone: they
+    /// take 40 seconds to leave.
+    pub(crate) async fn until_settled(&self, part: Part) -> Result<()> {
+        let what = format!("only staying pods of {part:?} to be there");
+        let probe = async || Ok((self.is_whole(part).await?, self.leaving(part).await?));
+        let is_so = |(whole, leaving): &(bool, BTreeSet<String>)| *whole && leaving.is_empty();
+        wait::until(&what, PATIENCE, probe, is_so).await?;
         Ok(())
     }
 
