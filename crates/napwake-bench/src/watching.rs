@@ -177,7 +177,7 @@ impl Slice {
         endpoints.into_iter().any(|one| one.conditions.ready)
     }
 
-    /// Whether it names any endpoint.
+    /// Whether it names no endpoint.
     pub(crate) fn is_empty(&self) -> bool {
         self.endpoints.iter().flatten().next().is_none()
     }

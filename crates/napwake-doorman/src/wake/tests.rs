@@ -242,7 +242,7 @@ async fn another_source_may_be_allowed() {
 }
 
 /// One of many workloads, routed on 20100 and up.
-fn numbered(number: u16) -> Value {
+pub(in crate::wake) fn numbered(number: u16) -> Value {
     let name = format!("api-{number}");
     json!({
         "metadata": { "name": name, "uid": name },

@@ -8,6 +8,7 @@ use rstest::rstest;
 use serde_json::{Value, json};
 
 use super::super::How;
+use super::super::tests::numbered;
 use super::*;
 use crate::tests::{World, claimant, managed, merge};
 
@@ -249,18 +250,6 @@ async fn only_what_wakes_uses_the_allowances() {
         click_on(&world, 20_100 + number, "192.0.2.7").await;
     }
     assert_eq!(writes(&world), 30);
-}
-
-/// One of many workloads, routed on 20100 and up.
-fn numbered(number: u16) -> Value {
-    let name = format!("api-{number}");
-    json!({
-        "metadata": { "name": name, "uid": name },
-        "status": { "doorman": { "routes": [{
-            "service": name, "port": { "name": "http", "number": 80 },
-            "doormanPort": 20_100 + number, "families": ["IPv4"], "state": "Routed",
-        }] } },
-    })
 }
 
 /// T-75: it wakes every workload behind its Service, each for itself.
