@@ -15,7 +15,7 @@ mod warmth;
 use std::sync::Arc;
 use std::time::Duration;
 
-use napwake_api::stamp::{RequestKind, Stamp};
+use napwake_api::stamp::RequestKind;
 use napwake_gate::allowance::Allowance;
 use napwake_gate::click::Press;
 use napwake_gate::places::Source;
@@ -194,14 +194,6 @@ fn log_stamp(workload: &Workload, service: &ServiceKey, asker: Asker) {
         kind = asker.kind.word(),
         "request stamped"
     );
-}
-
-/// The later of two stamps.
-pub fn later(one: Option<Stamp>, other: Option<Stamp>) -> Option<Stamp> {
-    match (one, other) {
-        (Some(one), Some(other)) if other.at() > one.at() => Some(other),
-        (one, other) => one.or(other),
-    }
 }
 
 /// The least step between two stamps: they are written in microseconds (T-127).

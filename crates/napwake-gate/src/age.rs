@@ -9,11 +9,15 @@ use jiff::{SignedDuration, Timestamp};
 /// How far ahead another's clock may be (T-12).
 const AHEAD: Duration = Duration::from_mins(1);
 
+/// Whether `at` is further ahead than clocks may differ: no time to go by.
+pub(crate) fn is_too_far_ahead(at: Timestamp, now: Timestamp) -> bool {
+    at.duration_since(now) > signed(AHEAD)
+}
+
 /// Whether `at` is less than `span` ago, or ahead by no more than clocks may
 /// differ. What is further ahead is no time to go by.
 pub(crate) fn is_within(span: Duration, at: Timestamp, now: Timestamp) -> bool {
-    let age = now.duration_since(at);
-    age < signed(span) && age >= -signed(AHEAD)
+    now.duration_since(at) < signed(span) && !is_too_far_ahead(at, now)
 }
 
 fn signed(span: Duration) -> SignedDuration {

@@ -119,13 +119,14 @@ impl<C: Connect<Stream = TcpStream> + 'static, S: Stamper> Conversation<C, S> {
 
     fn judge(&self, heard: &Heard<'_>, route: &Route) -> Option<Greeting> {
         let agents = &self.doorman.agents;
+        let now = self.doorman.clock.now();
         let verdict = self.doorman.key.with(|signer| {
             let door = Door {
                 standing: route.standing(),
-                sleepers: &route.sleepers(),
+                sleepers: &route.sleepers(now),
                 agents,
                 signer,
-                now: self.doorman.clock.now(),
+                now,
                 came: self.doorman.steady.moment(self.accepted),
             };
             judge(heard, &door)

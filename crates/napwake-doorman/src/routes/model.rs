@@ -14,9 +14,10 @@ use napwake_gate::click::Asked;
 use napwake_gate::places::WorkloadKey;
 use napwake_gate::ready::Candidate;
 use napwake_gate::verdict::{self, Pods, Sleeper, Standing};
+use napwake_gate::wake::newest;
 use tokio::time::Instant;
 
-use crate::wake::{Slot, later};
+use crate::wake::Slot;
 
 /// A Service. Cheap to clone.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -181,10 +182,11 @@ impl State {
 }
 
 impl Workload {
-    /// The newest wake request, whoever made it (T-11).
-    fn last_wake(&self) -> Option<Stamp> {
+    /// The newest wake request that counts at `now`, whoever made it (T-11, T-12).
+    fn last_wake(&self, now: Timestamp) -> Option<Stamp> {
         let seen = self.last_request.as_ref().map(|request| request.stamp);
-        later(later(seen, self.slot.stamped()), self.wake_requested)
+        let stamps = [seen, self.slot.stamped(), self.wake_requested];
+        newest(stamps, Some(self.pause_started()), now)
     }
 
     fn pause_started(&self) -> Timestamp {
@@ -193,16 +195,16 @@ impl Workload {
     }
 
     /// What a click must know of it.
-    pub fn asked(&self) -> Asked {
+    pub fn asked(&self, now: Timestamp) -> Asked {
         Asked {
             phase: self.state.phase(),
             pause_started: self.pause_started(),
-            last_wake: self.last_wake(),
+            last_wake: self.last_wake(now),
         }
     }
 
-    /// What the gate wants to know of it.
-    fn sleeper(&self) -> Sleeper<'_> {
+    /// What the gate wants to know of it, when it was last asked to wake included.
+    fn sleeper(&self, last_wake: Option<Stamp>) -> Sleeper<'_> {
         Sleeper {
             workload: &self.key,
             mode: self.mode,
@@ -210,7 +212,7 @@ impl Workload {
             max_wait: self.max_wait,
             phase: self.state.phase(),
             pause_started: self.pause_started(),
-            last_wake: self.last_wake(),
+            last_wake,
             resuming_since: self.resuming_since,
         }
     }
@@ -222,7 +224,7 @@ impl Route {
     pub fn wakes(&self) -> impl Iterator<Item = &Arc<Workload>> {
         let live = self.serving == Serving::Live;
         let workloads = self.workloads.iter();
-        workloads.filter(move |one| live && one.sleeper().is_woken_by_requests())
+        workloads.filter(move |one| live && one.sleeper(None).is_woken_by_requests())
     }
 
     /// Where the route stands for a caller that no pod can be found for.
@@ -231,12 +233,17 @@ impl Route {
             Serving::Live => verdict::Route::Serving,
             Serving::Draining(_) => verdict::Route::Draining,
         };
-        Standing::of(route, Pods::NoneReady, &self.sleepers())
+        let workloads = self.workloads.iter();
+        let sleepers: Vec<_> = workloads.map(|one| one.sleeper(None)).collect();
+        Standing::of(route, Pods::NoneReady, &sleepers)
     }
 
-    /// Its workloads, as their callers meet them.
-    pub fn sleepers(&self) -> Vec<Sleeper<'_>> {
-        self.workloads.iter().map(|one| one.sleeper()).collect()
+    /// Its workloads, as their callers meet them at `now`.
+    pub fn sleepers(&self, now: Timestamp) -> Vec<Sleeper<'_>> {
+        let workloads = self.workloads.iter();
+        workloads
+            .map(|one| one.sleeper(one.last_wake(now)))
+            .collect()
     }
 
     /// How long callers are held: the longest of the workloads behind the route.

@@ -145,7 +145,7 @@ impl<S: Stamper> Click<S> {
             return Err(StampError::Gone);
         }
         let now = self.shared.clock.now();
-        let pressed = press(seen.workload.asked(), self.pause.started_at, now);
+        let pressed = press(seen.workload.asked(now), self.pause.started_at, now);
         if pressed != Press::Stamp {
             return Ok(Tried::Pressed(pressed));
         }

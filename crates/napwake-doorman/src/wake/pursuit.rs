@@ -92,7 +92,7 @@ impl<S: Stamper> Pursuit<S> {
                 return Step::End;
             }
         };
-        let wakes = !state.is_stamped(workload);
+        let wakes = !state.is_stamped(workload, now);
         let Some(pending) = &mut state.pending else {
             return Step::End;
         };

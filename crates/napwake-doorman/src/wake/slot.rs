@@ -15,7 +15,7 @@ use parking_lot::Mutex;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
-use super::{Asker, later};
+use super::Asker;
 use crate::routes::Workload;
 
 /// Why a pending wake isn't written yet.
@@ -115,27 +115,30 @@ impl Pending {
 }
 
 impl SlotState {
-    /// The newest stamp of this workload, whoever wrote it.
-    pub(super) fn newest(&self, workload: &Workload) -> Option<Stamp> {
+    /// The newest stamp of this workload that counts, whoever wrote it.
+    fn newest(&self, workload: &Workload, now: Timestamp) -> Option<Stamp> {
         let seen = workload.last_request.as_ref().map(|request| request.stamp);
-        later(seen, self.stamped)
+        rule::newest([seen, self.stamped], started_at(workload), now)
     }
 
     pub(super) fn need(&self, workload: &Workload, now: Timestamp) -> Need {
         let seen = rule::Seen {
             phase: workload.state.phase(),
-            pause_started: workload.state.pause().map(|pause| pause.started_at),
-            last_request: self.newest(workload),
+            pause_started: started_at(workload),
+            last_request: self.newest(workload, now),
         };
         rule::need(seen, now)
     }
 
     /// Whether the pause under way was stamped, so that another stamp refreshes
     /// it and wakes nothing.
-    pub(super) fn is_stamped(&self, workload: &Workload) -> bool {
-        let pause = workload.state.pause();
-        self.newest(workload)
-            .zip(pause)
-            .is_some_and(|(stamp, pause)| stamp.is_newer_than(pause.started_at))
+    pub(super) fn is_stamped(&self, workload: &Workload, now: Timestamp) -> bool {
+        self.newest(workload, now)
+            .zip(started_at(workload))
+            .is_some_and(|(stamp, started)| stamp.is_newer_than(started))
     }
+}
+
+fn started_at(workload: &Workload) -> Option<Timestamp> {
+    workload.state.pause().map(|pause| pause.started_at)
 }

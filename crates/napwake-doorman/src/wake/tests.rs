@@ -98,18 +98,37 @@ async fn each_pause_is_stamped_and_told_once() {
     assert_eq!(world.cluster.events(), [woken.clone(), woken]);
 }
 
-/// T-65: one that another doorman pod has stamped needs no stamp of ours.
+/// T-65: one that another doorman pod has stamped needs no stamp of ours. T-12: a
+/// stamp that the operator passes over is none.
 #[rstest]
 #[case::this_pause("2026-11-30T10:04:00.000000Z request api", 0)]
 #[case::an_earlier_one("2026-11-30T09:59:00.000000Z request api", 1)]
 #[case::bare("2026-11-30T10:00:00Z", 0)]
 #[case::unreadable("soon", 1)]
+#[case::ahead("2026-11-30T10:06:00.000000Z request api", 0)]
+#[case::too_far_ahead("2026-11-30T10:06:01.000000Z request api", 1)]
 #[tokio::test(start_paused = true)]
 async fn a_stamp_that_is_there_counts(#[case] stamp: &str, #[case] expected: usize) {
     let more = json!({ "metadata": { "annotations": { "napwake.dev/last-request": stamp } } });
     let world = world("Paused", &more);
     ask(&world, "192.0.2.7").await;
     assert_eq!(stamps(&world), expected);
+}
+
+/// T-12, T-65: one stamp is written over one that lies too far ahead, though the
+/// watch is late to show it.
+#[tokio::test(start_paused = true)]
+async fn a_stamp_too_far_ahead_hides_none() {
+    let ahead = "2027-11-30T10:05:00.000000Z request api";
+    let more = json!({ "metadata": { "annotations": { "napwake.dev/last-request": ahead } } });
+    let world = world("Paused", &more);
+    for _ in 0..3 {
+        ask(&world, "192.0.2.7").await;
+    }
+    assert_eq!(stamps(&world), 1);
+    let annotations = &world.cluster.stamps()[0]["metadata"]["annotations"];
+    let stamp = "2026-11-30T10:05:00.000000Z request api";
+    assert_eq!(annotations["napwake.dev/last-request"], stamp);
 }
 
 /// T-112: while the API server can't be reached, the stamp is tried again every

@@ -134,14 +134,23 @@ fn phase(phase: &str) -> Value {
 }
 
 /// What is at the API server counts, though the watch hasn't shown it yet. T-11,
-/// TOKEN-27, TOKEN-28: the minute since the last wake request. TOKEN-05: another
-/// pause.
+/// TOKEN-27, TOKEN-28: the minute since the last wake request. T-12: one that lies
+/// too far ahead doesn't count. TOKEN-05: another pause.
 #[rstest]
 #[case::requested_59_s_ago(says(&[("last-request", "10:04:01")]), Press::TooSoon)]
 #[case::requested_61_s_ago(says(&[("last-request", "10:03:59")]), Press::Stamp)]
 #[case::by_command(says(&[("wake-requested", "10:04:40")]), Press::TooSoon)]
 #[case::the_later_counts(
     says(&[("wake-requested", "10:04:40"), ("last-request", "10:00:30")]),
+    Press::TooSoon
+)]
+#[case::too_far_ahead(says(&[("last-request", "10:06:01")]), Press::Stamp)]
+#[case::one_too_far_ahead_hides_none(
+    says(&[("last-request", "18:00:00"), ("wake-requested", "10:04:40")]),
+    Press::TooSoon
+)]
+#[case::nor_does_one_by_command(
+    says(&[("last-request", "10:04:40"), ("wake-requested", "18:00:00")]),
     Press::TooSoon
 )]
 #[case::waking(phase("Resuming"), Press::IsWaking)]
