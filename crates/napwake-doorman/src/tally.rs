@@ -4,7 +4,6 @@
 //! once a minute for each workload, and once more when the process stops (T-96).
 //! A number is all that is kept of a request (AWAY-06).
 
-mod count;
 #[cfg(test)]
 mod tests;
 
@@ -22,13 +21,13 @@ use napwake_api::ManagedWorkload;
 use napwake_api::names::{self, signal};
 use napwake_api::turned_away::Mark;
 use napwake_gate::places::WorkloadKey;
+use napwake_gate::tally::{Addition, Count, Merged};
 use parking_lot::Mutex;
 use serde_json::json;
 use tokio::sync::Notify;
 use tokio::time::{Instant, sleep_until, timeout};
 use tokio_util::sync::CancellationToken;
 
-use self::count::{Addition, Count, Merged};
 use crate::routes::{Pause, Route, Workload};
 
 /// How long after the first request the number is written: those that come

@@ -6,9 +6,9 @@
 //!
 //! A connection meets the modules in this order: [`places`] and [`deadline`]
 //! from accept; [`head`] over what it sends, within [`budget`]; [`caller`],
-//! [`token`] and [`verdict`]; [`answer`] and [`pages`], or [`wake`] and
-//! [`allowance`]; [`ready`] and [`pick`] for where it is passed; [`drain`] for
-//! when all this ends early.
+//! [`token`] and [`verdict`]; [`answer`] and [`pages`], and [`tally`] where it is
+//! turned away, or [`wake`] and [`allowance`]; [`ready`] and [`pick`] for where it
+//! is passed; [`drain`] for when all this ends early.
 
 #![cfg_attr(
     not(test),
@@ -31,6 +31,7 @@ pub mod pages;
 pub mod pick;
 pub mod places;
 pub mod ready;
+pub mod tally;
 pub mod token;
 pub mod verdict;
 pub mod wake;

@@ -1,7 +1,8 @@
 //! What one workload has turned away and isn't written yet.
 //!
 //! Owns the arithmetic: nothing is lost and nothing counted twice, however often
-//! a write is tried and whatever became of it (T-96). Writes nothing itself.
+//! a write is tried and whatever became of it (T-96). Writes nothing; whether a
+//! caller counts as turned away is the [`verdict`](crate::verdict)'s to say.
 
 use jiff::Timestamp;
 use napwake_api::turned_away::{Mark, TurnedAway};
@@ -11,8 +12,8 @@ use napwake_api::turned_away::{Mark, TurnedAway};
 const MARKS: usize = 8;
 
 /// The count of one pause.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Count {
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Count {
     pause: Timestamp,
     unwritten: u64,
     /// A write that was begun, until it's known what became of it.
@@ -20,16 +21,17 @@ pub(super) struct Count {
 }
 
 /// Something to be added to what the annotation says.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Addition {
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Addition {
     pause: Timestamp,
     requests: u64,
     mark: Mark,
 }
 
 /// What the annotation becomes.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Merged {
+#[must_use]
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Merged {
     /// This.
     Write(TurnedAway),
     /// Nothing: it was added by an earlier try.
@@ -39,7 +41,8 @@ pub(super) enum Merged {
 }
 
 impl Count {
-    pub(super) fn new(pause: Timestamp) -> Self {
+    /// Nothing yet, in the pause that began then.
+    pub const fn new(pause: Timestamp) -> Self {
         Self {
             pause,
             unwritten: 0,
@@ -49,7 +52,7 @@ impl Count {
 
     /// One more, in that pause. Of an earlier pause than the last one nobody
     /// wants to know any more.
-    pub(super) fn add(&mut self, pause: Timestamp) {
+    pub fn add(&mut self, pause: Timestamp) {
         if pause > self.pause {
             *self = Self::new(pause);
         }
@@ -59,7 +62,7 @@ impl Count {
     }
 
     /// What is to be written now: the write that was begun, or all there is.
-    pub(super) fn begin(&mut self, mark: impl FnOnce() -> Mark) -> Option<Addition> {
+    pub fn begin(&mut self, mark: impl FnOnce() -> Mark) -> Option<Addition> {
         if self.begun.is_none() && self.unwritten > 0 {
             self.begun = Some(Addition {
                 pause: self.pause,
@@ -71,14 +74,14 @@ impl Count {
     }
 
     /// It was written, or isn't wanted any more.
-    pub(super) fn done(&mut self, addition: Addition) {
+    pub fn done(&mut self, addition: Addition) {
         if self.begun == Some(addition) {
             self.begun = None;
         }
     }
 
     /// How many requests aren't known to be written.
-    pub(super) fn left(&self) -> u64 {
+    pub fn left(&self) -> u64 {
         let begun = self.begun.map_or(0, |addition| addition.requests);
         self.unwritten + begun
     }
@@ -87,7 +90,7 @@ impl Count {
 impl Addition {
     /// What the annotation becomes that says `current`. What can't be read, and
     /// the count of an earlier pause, begin afresh.
-    pub(super) fn merge(self, current: Option<&str>) -> Merged {
+    pub fn merge(self, current: Option<&str>) -> Merged {
         let current = current.and_then(|text| text.parse::<TurnedAway>().ok());
         let mut merged = match current {
             Some(current) if current.pause > self.pause => return Merged::Over,
