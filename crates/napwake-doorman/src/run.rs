@@ -67,7 +67,7 @@ pub async fn run(args: DoormanArgs, context: Context) -> Result<(), Fault> {
         metrics: Metrics::register(&mut registry),
         agents,
         key: wake_key(&args, &client, steady),
-        tallies: Tallies::new(client.clone(), getrandom::u32()?),
+        tallies: Tallies::new(client.clone(), clock.clone(), getrandom::u32()?),
     };
     let read_once = readiness.handle("wake key");
     tasks.endless("wake key", parts.key.clone().follow(read_once));

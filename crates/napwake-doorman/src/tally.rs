@@ -22,6 +22,7 @@ use napwake_api::names::{self, signal};
 use napwake_api::turned_away::Mark;
 use napwake_gate::places::WorkloadKey;
 use napwake_gate::tally::{Addition, Count, Merged};
+use napwake_kit::clock::Clock;
 use parking_lot::Mutex;
 use serde_json::json;
 use tokio::sync::Notify;
@@ -59,6 +60,7 @@ pub struct Tallies(Arc<Shared>);
 
 struct Shared {
     client: Client,
+    clock: Clock,
     /// Tells the writes of this process from all others.
     writer: u32,
     counts: Mutex<Counts>,
@@ -118,9 +120,10 @@ enum WriteError {
 
 impl Tallies {
     /// Counts nothing yet. `writer` is a number that no other process has.
-    pub fn new(client: Client, writer: u32) -> Self {
+    pub fn new(client: Client, clock: Clock, writer: u32) -> Self {
         Self(Arc::new(Shared {
             client,
+            clock,
             writer,
             counts: Mutex::default(),
             changed: Notify::new(),
@@ -221,7 +224,7 @@ impl Shared {
             if read.metadata.uid.as_deref() != Some(&*job.uid) {
                 return Ok(Outcome::Gone);
             }
-            let Merged::Write(merged) = job.addition.merge(said(&read)) else {
+            let Merged::Write(merged) = job.addition.merge(said(&read), self.clock.now()) else {
                 return Ok(Outcome::Done);
             };
             let patch = Patch::Merge(json!({ "metadata": {

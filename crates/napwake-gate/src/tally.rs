@@ -7,6 +7,8 @@
 use jiff::Timestamp;
 use napwake_api::turned_away::{Mark, TurnedAway};
 
+use crate::age::is_too_far_ahead;
+
 /// Marks that are kept: one for each process that may still be about to try a
 /// write again.
 const MARKS: usize = 8;
@@ -88,10 +90,14 @@ impl Count {
 }
 
 impl Addition {
-    /// What the annotation becomes that says `current`. What can't be read, and
-    /// the count of an earlier pause, begin afresh.
-    pub fn merge(self, current: Option<&str>) -> Merged {
+    /// What the annotation becomes that says `current` at `now`. What can't be read,
+    /// and the count of an earlier pause, begin afresh. So does that of a pause which
+    /// lies too far ahead for anybody to have begun it (T-12).
+    pub fn merge(self, current: Option<&str>, now: Timestamp) -> Merged {
         let current = current.and_then(|text| text.parse::<TurnedAway>().ok());
+        // Our pause was written by the operator's clock, which is at least there.
+        let latest = now.max(self.pause);
+        let current = current.filter(|current| !is_too_far_ahead(current.pause, latest));
         let mut merged = match current {
             Some(current) if current.pause > self.pause => return Merged::Over,
             Some(current) if current.pause == self.pause => current,
@@ -133,8 +139,8 @@ mod tests {
         }
     }
 
-    /// T-96: each process adds its own; of an earlier pause nothing is kept, and to
-    /// a later one nothing added.
+    /// T-96: each process adds its own; of an earlier pause nothing is kept, nor of
+    /// one that can't have begun yet (T-12).
     #[rstest]
     #[case::first(None, "2026-11-30T10:00:00.000000Z 3 0000000a/1")]
     #[case::unreadable(Some("many"), "2026-11-30T10:00:00.000000Z 3 0000000a/1")]
@@ -154,12 +160,16 @@ mod tests {
         Some("2026-11-30T09:00:00.000000Z 4 0000000b/9"),
         "2026-11-30T10:00:00.000000Z 3 0000000a/1"
     )]
+    #[case::of_a_pause_too_far_ahead(
+        Some("2026-11-30T10:06:00.000001Z 4 0000000b/9"),
+        "2026-11-30T10:00:00.000000Z 3 0000000a/1"
+    )]
     #[case::at_the_end(
         Some("2026-11-30T10:00:00Z 18446744073709551615"),
         "2026-11-30T10:00:00.000000Z 18446744073709551615 0000000a/1"
     )]
     fn adds_to_what_is_there(#[case] current: Option<&str>, #[case] expected: &str) {
-        let Merged::Write(merged) = addition(3, 0xa, 1).merge(current) else {
+        let Merged::Write(merged) = addition(3, 0xa, 1).merge(current, time("10:05:00")) else {
             panic!("nothing to write");
         };
         assert_eq!(merged.to_string(), expected);
@@ -169,30 +179,36 @@ mod tests {
     /// wrote after it.
     #[test]
     fn a_write_counts_once_however_often_it_is_tried() {
-        let ours = addition(3, 0xa, 1);
-        let Merged::Write(written) = ours.merge(None) else {
+        let (ours, now) = (addition(3, 0xa, 1), time("10:05:00"));
+        let Merged::Write(written) = ours.merge(None, now) else {
             panic!("nothing to write");
         };
-        assert_eq!(ours.merge(Some(&written.to_string())), Merged::Added);
-        let Merged::Write(theirs) = addition(5, 0xb, 1).merge(Some(&written.to_string())) else {
+        assert_eq!(ours.merge(Some(&written.to_string()), now), Merged::Added);
+        let Merged::Write(theirs) = addition(5, 0xb, 1).merge(Some(&written.to_string()), now)
+        else {
             panic!("nothing to write");
         };
         assert_eq!(theirs.requests, 8);
-        assert_eq!(ours.merge(Some(&theirs.to_string())), Merged::Added);
+        assert_eq!(ours.merge(Some(&theirs.to_string()), now), Merged::Added);
     }
 
-    /// T-97: never added to the count of a later pause.
-    #[test]
-    fn a_later_pause_is_left_alone() {
-        let later = Some("2026-11-30T11:00:00.000000Z 1");
-        assert_eq!(addition(3, 0xa, 1).merge(later), Merged::Over);
+    /// T-97: never added to the count of a later pause, though the clock of whoever
+    /// wrote that is ahead (T-12).
+    #[rstest]
+    #[case::over("11:30:00")]
+    #[case::by_a_clock_ahead("10:59:00")]
+    fn a_later_pause_is_left_alone(#[case] now: &str) {
+        let (later, now) = (Some("2026-11-30T11:00:00.000000Z 1"), time(now));
+        assert_eq!(addition(3, 0xa, 1).merge(later, now), Merged::Over);
     }
 
     #[test]
     fn marks_do_not_pile_up() {
         let mut text = None;
         for writer in 0..100 {
-            let Merged::Write(merged) = addition(1, writer, 1).merge(text.as_deref()) else {
+            let Merged::Write(merged) =
+                addition(1, writer, 1).merge(text.as_deref(), time("10:05:00"))
+            else {
                 panic!("nothing to write");
             };
             assert!(merged.marks.len() <= MARKS);

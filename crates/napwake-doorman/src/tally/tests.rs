@@ -19,7 +19,7 @@ struct Process {
 }
 
 fn process(world: &World, writer: u32) -> Process {
-    let tallies = Tallies::new(world.cluster.client(), writer);
+    let tallies = Tallies::new(world.cluster.client(), world.time.clone(), writer);
     let stopped = CancellationToken::new();
     let mut following = JoinSet::new();
     following.spawn(tallies.clone().follow(stopped.clone()));

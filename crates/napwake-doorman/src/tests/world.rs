@@ -113,7 +113,7 @@ pub(crate) struct World {
     script: Scripted,
     backends: mpsc::UnboundedReceiver<TcpStream>,
     registry: Registry,
-    time: Clock,
+    pub(crate) time: Clock,
     /// Ends the blocking task that keeps the runtime from moving the clock
     /// whenever it has nothing to do but wait for a socket.
     _still: std::sync::mpsc::Sender<()>,
@@ -179,7 +179,7 @@ impl World {
             reporter,
             metrics: Metrics::register(&mut registry),
             key: WakeKey::new(cluster.client(), "napwake-system", WAKE_KEY, steady),
-            tallies: Tallies::new(cluster.client(), 0),
+            tallies: Tallies::new(cluster.client(), time.clone(), 0),
             steady,
             clock: time.clone(),
             cut: CancellationToken::new(),
