@@ -21,8 +21,10 @@ use crate::{
 pub struct Plan {
     /// The writes, to be carried out in this order, one after the other.
     ///
-    /// One that fails ends the plan, and the world is looked at again; only
-    /// those for which [`Write::fails_alone`] holds are noted and passed over.
+    /// One that fails ends the plan, and the world is looked at again. Only slices
+    /// and events are passed over: a slice's failure goes to
+    /// [`crate::world::World::slice_failures`], since routing holds nothing up
+    /// (ROUTE-38, ROUTE-39), and an event is lost.
     pub writes: Vec<Write>,
     /// When to be asked again though nothing has changed, if ever.
     pub again: Option<Timestamp>,
@@ -155,19 +157,6 @@ pub enum Write {
     Event(Event),
 }
 
-impl Write {
-    /// Whether a failure of this write is noted and the plan goes on.
-    ///
-    /// Slices: their failures go to [`crate::world::World::slice_failures`],
-    /// since routing holds nothing up (ROUTE-38, ROUTE-39). Events: they are lost.
-    pub const fn fails_alone(&self) -> bool {
-        matches!(
-            self,
-            Self::ApplySlice { .. } | Self::DeleteSlice { .. } | Self::Event(_)
-        )
-    }
-}
-
 /// What a slice is written over.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Over {
@@ -261,6 +250,4 @@ pub enum WaitCause {
     Drain,
     /// Ports to have rested.
     PortsRest,
-    /// A refused slice write to be tried again.
-    SliceRetry,
 }

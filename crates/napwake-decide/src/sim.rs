@@ -18,6 +18,8 @@ mod properties;
 pub(crate) mod questions;
 mod writes;
 
+use writes::fails_alone;
+
 /// How long a pod takes from its start to Ready.
 const STARTS: SignedDuration = SignedDuration::from_secs(4);
 /// How long a pod takes to end.
@@ -284,7 +286,7 @@ impl Cluster {
     ) -> bool {
         let mut has_effect = false;
         for write in writes {
-            let alone = write.fails_alone();
+            let alone = fails_alone(&write);
             // Written all the same, and perhaps nothing new.
             let proves = matches!(write, Write::WriteStatus { .. } | Write::MarkTarget { .. });
             let before = self.version;

@@ -42,18 +42,6 @@ impl Deadline {
     pub const fn at(self) -> Moment {
         self.0
     }
-
-    /// Whether that time has come.
-    pub fn is_over(self, now: Moment) -> bool {
-        now >= self.0
-    }
-
-    /// When a wake that was tried at `tried` is tried again, if the connection
-    /// is still held by then (LIMIT-19, LIMIT-20).
-    pub fn wake_again_at(self, tried: Moment) -> Option<Moment> {
-        let again = tried.plus(WAKE_RETRY);
-        (!self.is_over(again)).then_some(again)
-    }
 }
 
 #[cfg(test)]
@@ -77,29 +65,15 @@ mod tests {
     }
 
     /// T-60: maxWait counts from the accept.
-    #[rstest]
-    #[case(119_999, false)]
-    #[case(120_000, true)]
-    fn is_over_max_wait_after_the_accept(#[case] after: u64, #[case] over: bool) {
+    #[test]
+    fn is_over_max_wait_after_the_accept() {
         let deadline = Deadline::new(at(5_000), Duration::from_mins(2));
         assert_eq!(deadline.at(), at(125_000));
-        assert_eq!(deadline.is_over(at(5_000 + after)), over);
-    }
-
-    /// A wake is tried again every 2 s, until maxWait.
-    #[test]
-    fn a_wake_is_tried_again_until_the_deadline() {
-        let deadline = Deadline::new(at(0), Duration::from_secs(7));
-        let mut tries = vec![at(500)];
-        while let Some(again) = tries.last().and_then(|last| deadline.wake_again_at(*last)) {
-            tries.push(again);
-        }
-        assert_eq!(tries, [at(500), at(2_500), at(4_500), at(6_500)]);
     }
 
     #[test]
     fn no_wait_is_too_long_for_the_clock() {
         let deadline = Deadline::new(at(1), Duration::MAX);
-        assert!(!deadline.is_over(at(1_000_000)));
+        assert!(deadline.at() > at(1_000_000));
     }
 }

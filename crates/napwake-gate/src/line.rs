@@ -81,7 +81,8 @@ impl<R, G> Line<R, G> {
         wakers
     }
 
-    /// How many wait.
+    /// How many wait, for tests.
+    #[cfg(test)]
     pub(crate) fn waiting(&self) -> usize {
         self.waiting.len()
     }

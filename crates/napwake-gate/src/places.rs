@@ -90,11 +90,6 @@ impl Places {
     pub fn passed(&self) -> usize {
         self.0.lock().passed()
     }
-
-    /// How many held connections wait for a passed place.
-    pub fn waiting_to_pass(&self) -> usize {
-        self.0.lock().line.waiting()
-    }
 }
 
 /// A held place. Dropping it gives it back.

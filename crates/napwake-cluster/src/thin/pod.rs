@@ -28,11 +28,6 @@ impl Pod {
     pub fn is_deleted(&self) -> bool {
         self.metadata.deletion_timestamp.is_some()
     }
-
-    /// Whether it has this address now.
-    pub fn has_address(&self, address: IpAddr) -> bool {
-        self.status.addresses.contains(&address)
-    }
 }
 
 /// `spec`.

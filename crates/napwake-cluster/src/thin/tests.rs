@@ -178,7 +178,6 @@ fn a_pod_has_addresses_and_readiness() {
     assert_eq!(read.status.phase, PodPhase::Running);
     assert!(read.status.ready);
     assert_eq!(read.status.addresses, [ip("10.0.0.1"), ip("fd00::1")]);
-    assert!(read.has_address(ip("fd00::1")) && !read.has_address(ip("fd00::2")));
     assert_eq!(read.spec.node_name.as_deref(), Some("n1"));
     assert_eq!(read.metadata.annotations, None);
 }

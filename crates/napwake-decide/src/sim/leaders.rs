@@ -64,7 +64,7 @@ impl Operator {
             return;
         };
         let before = started_at(cluster.workload("api"));
-        let (alone, copy) = (write.fails_alone(), write.clone());
+        let (alone, copy) = (fails_alone(&write), write.clone());
         match cluster.write("api", write) {
             Err(Conflict) if alone => {}
             Err(Conflict) => self.plan.clear(),

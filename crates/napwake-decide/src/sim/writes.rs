@@ -5,6 +5,14 @@ use napwake_api::names::slice::MANAGED_BY_NAPWAKE;
 use super::*;
 use crate::plan::Over;
 
+/// Whether a plan goes on after a failure of this write.
+pub(crate) const fn fails_alone(write: &Write) -> bool {
+    matches!(
+        write,
+        Write::ApplySlice { .. } | Write::DeleteSlice { .. } | Write::Event(_)
+    )
+}
+
 impl Cluster {
     pub(crate) fn write(&mut self, name: &str, write: Write) -> Result<(), Conflict> {
         let written = self.try_write(name, &write);

@@ -28,7 +28,7 @@ fn stop() -> Stop {
     }
 }
 
-/// DRAIN-11, DRAIN-12: 15 s of accepting; and where nothing is open any more,
+/// DRAIN-11, DRAIN-12, T-82: 15 s of accepting; and where nothing is open any more,
 /// that is all.
 #[tokio::test(start_paused = true)]
 async fn accepts_for_fifteen_seconds() {
@@ -54,7 +54,7 @@ async fn connections_have_the_rest() {
     assert!(!connection.await.unwrap());
 }
 
-/// DRAIN-13, T-84: what is still open at 25 s is cut.
+/// DRAIN-13, T-82, T-84: what is still open at 25 s is cut.
 #[tokio::test(start_paused = true)]
 async fn what_is_left_is_cut() {
     let stop = stop();
