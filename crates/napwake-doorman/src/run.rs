@@ -31,8 +31,8 @@ use crate::pods::{Judge, Keepers};
 use crate::report::Reporter;
 use crate::routes::{Board, Feed, TableChanges};
 use crate::steady::Steady;
-use crate::stopping::{NOTICE, Stopping};
-use crate::tally::{self, Tallies};
+use crate::stopping::{LAST_WRITES, NOTICE, Stopping};
+use crate::tally::Tallies;
 use crate::wake::{ApiStamper, Wakes, WakesParts, keep_warm};
 
 /// What the doorman says its events come from.
@@ -63,7 +63,8 @@ pub async fn run(args: DoormanArgs, context: Context) -> Result<(), Fault> {
         for_stamps: for_stamps.clone(),
         clock: clock.clone(),
         steady,
-        background: TaskTracker::new(),
+        looking: TaskTracker::new(),
+        writing: TaskTracker::new(),
         metrics: Metrics::register(&mut registry),
         agents,
         key: wake_key(&args, &client, steady),
@@ -71,8 +72,10 @@ pub async fn run(args: DoormanArgs, context: Context) -> Result<(), Fault> {
     };
     let read_once = readiness.handle("wake key");
     tasks.endless("wake key", parts.key.clone().follow(read_once));
-    let telling = parts.tallies.clone().follow(stopping.cut.clone());
+    let telling = parts.tallies.clone().follow(stopping.ended.clone());
     tasks.draining("turned away", telling);
+    let last_writes = stopping.clone().last_writes(parts.writing.clone());
+    tasks.draining("wakes", last_writes);
     let rule = address_rule(&args);
     let board = Board::new(parts.keepers(&args), rule.clone());
     let metrics = parts.metrics.clone();
@@ -97,7 +100,7 @@ pub async fn run(args: DoormanArgs, context: Context) -> Result<(), Fault> {
     let ending = stopping.carry_out(context.token.clone(), connections);
     tasks.draining("connections", ending);
     serve(admin, &context, &client, registry, &mut tasks);
-    Ok(tasks.run(POD_ENDS + tally::LAST + 2 * NOTICE).await?)
+    Ok(tasks.run(POD_ENDS + LAST_WRITES + 2 * NOTICE).await?)
 }
 
 /// What the doorman is made of.
@@ -108,8 +111,10 @@ struct Parts {
     for_stamps: Client,
     clock: Clock,
     steady: Steady,
-    /// For wakes, events and the Pods that are looked at.
-    background: TaskTracker,
+    /// For the Pods that are looked at. It leaves nothing undone.
+    looking: TaskTracker,
+    /// For wakes and events, which are waited for at the end.
+    writing: TaskTracker,
     metrics: Metrics,
     agents: Agents,
     key: WakeKey,
@@ -119,7 +124,7 @@ struct Parts {
 impl Parts {
     fn keepers(&self, args: &DoormanArgs) -> Keepers {
         let judge = Judge::new(&args.namespace);
-        Keepers::new(self.client.clone(), judge, self.background.clone())
+        Keepers::new(self.client.clone(), judge, self.looking.clone())
     }
 
     fn doorman(
@@ -134,14 +139,14 @@ impl Parts {
             CONTROLLER,
             &*args.pod_name,
         );
-        let reporter = Reporter::new(Arc::new(events), self.background.clone());
+        let reporter = Reporter::new(Arc::new(events), self.writing.clone());
         let wakes = Wakes::new(WakesParts {
             stamper: ApiStamper::new(self.for_stamps),
             allowance: Allowance::new(Rates::default()),
             clock: self.clock.clone(),
             steady: self.steady,
             reporter: reporter.clone(),
-            tasks: self.background,
+            tasks: self.writing,
         });
         let budget_limits = Limits::default();
         Arc::new(Doorman {

@@ -30,6 +30,7 @@ use tokio::time::{Instant, sleep_until, timeout};
 use tokio_util::sync::CancellationToken;
 
 use crate::routes::{Pause, Route, Workload};
+use crate::stopping::LAST_WRITES;
 
 /// How long after the first request the number is written: those that come
 /// together are written together.
@@ -43,9 +44,6 @@ const RETRY: Duration = Duration::from_secs(10);
 
 /// How long reading and writing one number may take.
 const TIMEOUT: Duration = Duration::from_secs(10);
-
-/// How long the writes of a stopping process may take together.
-pub const LAST: Duration = Duration::from_secs(5);
 
 /// Numbers that are written at once.
 const AT_ONCE: usize = 8;
@@ -158,7 +156,7 @@ impl Tallies {
             self.0.write(Which::All).await;
             self.0.write(Which::All).await;
         };
-        if timeout(LAST, last).await.is_err() || self.0.counts.lock().is_left() {
+        if timeout(LAST_WRITES, last).await.is_err() || self.0.counts.lock().is_left() {
             tracing::warn!("the last requests that were turned away aren't counted");
         }
         Ok(())

@@ -1,5 +1,6 @@
 //! The end of a doorman pod, on a paused clock.
 
+use rstest::rstest;
 use tokio::time::sleep;
 
 use super::*;
@@ -49,8 +50,11 @@ async fn connections_have_the_rest() {
         sleep(Duration::from_secs(9)).await;
         cut.is_cancelled()
     });
+    sleep(Duration::from_secs(8)).await;
+    assert!(!stop.steps.ended.is_cancelled());
     stop.ending.await.unwrap().unwrap();
     assert_eq!(stop.since.elapsed(), Duration::from_secs(23));
+    assert!(stop.steps.ended.is_cancelled());
     assert!(!connection.await.unwrap());
 }
 
@@ -64,4 +68,24 @@ async fn what_is_left_is_cut() {
     assert_eq!(stop.since.elapsed(), Duration::from_secs(25));
     connection.await.unwrap();
     assert!(stop.asked.is_cancelled());
+}
+
+/// T-84: what connections led to is written before the process ends, also what one
+/// of them led to at its very end, and no longer than there is time for.
+#[rstest]
+#[case::done_in_time(Duration::from_secs(3), Duration::from_secs(28))]
+#[case::endless(Duration::MAX, Duration::from_secs(30))]
+#[tokio::test(start_paused = true)]
+async fn the_last_writes_are_waited_for(#[case] takes: Duration, #[case] expected: Duration) {
+    let stop = stop();
+    let writing = TaskTracker::new();
+    let last = stop.steps.clone().last_writes(writing.clone());
+    let (cut, spawning) = (stop.steps.cut.clone(), writing.clone());
+    stop.connections.spawn(async move {
+        cut.cancelled().await;
+        spawning.spawn(sleep(takes));
+    });
+    last.await.unwrap();
+    assert_eq!(stop.since.elapsed(), expected);
+    assert_eq!(writing.is_empty(), takes != Duration::MAX);
 }

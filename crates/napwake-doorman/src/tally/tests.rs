@@ -186,11 +186,14 @@ async fn one_that_is_gone_is_left() {
 #[tokio::test(start_paused = true)]
 async fn a_stop_has_its_bound() {
     let world = world();
-    let process = process(&world, 1);
+    let mut process = process(&world, 1);
     process.turns_away(&world, 3);
-    world.cluster.break_down();
-    let began = Instant::now();
-    tokio::time::resume();
-    process.stops().await;
-    assert!(began.elapsed() <= LAST + Duration::from_secs(1));
+    world.cluster.fall_silent();
+    process.stopped.cancel();
+    let nearly = LAST_WRITES.saturating_sub(Duration::from_millis(1));
+    world.pass(nearly).await;
+    assert!(process.following.try_join_next().is_none());
+    world.pass(Duration::from_millis(1)).await;
+    assert!(process.following.try_join_next().is_some());
+    assert_eq!(says(&world), "");
 }

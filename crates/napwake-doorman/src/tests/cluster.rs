@@ -44,6 +44,7 @@ struct State {
     refusals: Vec<u16>,
     stored: Stored,
     is_broken: bool,
+    is_silent: bool,
     lost_answers: usize,
 }
 
@@ -114,6 +115,11 @@ impl Cluster {
         self.state.lock().is_broken = true;
     }
 
+    /// From now on no call is answered.
+    pub(crate) fn fall_silent(&self) {
+        self.state.lock().is_silent = true;
+    }
+
     /// What was asked so far.
     pub(crate) fn calls(&self) -> Vec<Call> {
         self.state.lock().calls.clone()
@@ -170,10 +176,13 @@ impl Cluster {
         let answer = {
             let mut state = self.state.lock();
             state.calls.push(call.clone());
-            state.answer(&call)
+            (!state.is_silent).then(|| state.answer(&call))
         };
         self.made.send_modify(|made| *made += 1);
-        Ok(answer)
+        match answer {
+            Some(answer) => Ok(answer),
+            None => std::future::pending().await,
+        }
     }
 }
 
