@@ -4,12 +4,15 @@
 //! closed. Hands each connection on with the route it came to, and never looks
 //! at what a caller sends.
 
+mod trouble;
+
 use std::collections::HashMap;
 use std::convert::Infallible;
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use napwake_kit::chain::Chain;
 use napwake_kit::ready::ReadyHandle;
 use napwake_net::listen::{Accepted, ListenError, ListenOn, Listener, accept_loop};
 use parking_lot::Mutex;
@@ -17,6 +20,7 @@ use tokio::time::{Instant, sleep_until};
 use tokio_util::sync::{CancellationToken, DropGuard};
 use tokio_util::task::TaskTracker;
 
+use self::trouble::Troubles;
 use crate::routes::{RouteHandle, Table, TableChanges};
 
 /// How long to wait before trying again to open a port.
@@ -35,6 +39,7 @@ pub struct Listeners<F> {
     accepting: CancellationToken,
     tasks: TaskTracker,
     open: HashMap<u16, Port>,
+    troubles: Troubles,
 }
 
 /// One port of the table.
@@ -65,6 +70,7 @@ impl<F: OnCaller> Listeners<F> {
             accepting,
             tasks,
             open: HashMap::new(),
+            troubles: Troubles::default(),
         }
     }
 
@@ -109,6 +115,10 @@ impl<F: OnCaller> Listeners<F> {
             // Each is tried, whatever became of those before.
             complete &= self.open_port(port, route);
         }
+        self.troubles.keep(table);
+        if let Some(ports) = self.troubles.reminder(Instant::now()) {
+            tracing::error!(ports, "ports still can't be opened, trying on");
+        }
         complete
     }
 
@@ -135,17 +145,22 @@ impl<F: OnCaller> Listeners<F> {
                             on_caller(route, caller);
                         }));
                     port.sockets.push((on, end.drop_guard()));
+                    if self.troubles.is_over(number, on) {
+                        tracing::info!(port = number, "the port is open now");
+                    }
                 }
-                Err(error) => complain(number, &error),
+                Err(error) => complain(&mut self.troubles, on, &error),
             }
         }
         port.sockets.len() == self.on.len()
     }
 }
 
-fn complain(port: u16, error: &ListenError) {
-    let cause = std::error::Error::source(error);
-    tracing::error!(port, %error, cause = cause.map(tracing::field::display), "trying on");
+fn complain(troubles: &mut Troubles, on: ListenOn, error: &ListenError) {
+    let cause = Chain(error).to_string();
+    if troubles.is_news(error.port, on, &cause, Instant::now()) {
+        tracing::error!(port = error.port, error = cause, "trying on");
+    }
 }
 
 async fn until(again: Option<Instant>) {

@@ -32,7 +32,7 @@ const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(20);
 const KEEPALIVE_PROBES: u32 = 3;
 
 /// Where a port is opened.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum ListenOn {
     /// Every address of both families, on one socket; IPv4 only where the
     /// machine has no IPv6.
