@@ -173,19 +173,19 @@ impl WakeLabels {
 /// What is read when somebody asks: gauges of things that others count.
 pub struct Gauges {
     /// Connections that hold a place.
-    pub held: Reading,
+    pub held: ReadGauge,
     /// Connections that pass through.
-    pub passed: Reading,
+    pub passed: ReadGauge,
     /// Bytes kept of held callers.
-    pub held_bytes: Reading,
+    pub held_bytes: ReadGauge,
     /// Ports listened on.
-    pub routes: Reading,
+    pub routes: ReadGauge,
     /// Seconds since the watches last heard anything; the longest counts.
-    pub cache_lag: Reading,
+    pub cache_lag: ReadGauge,
 }
 
 /// Reads a gauge.
-pub type Reading = Box<dyn Fn() -> f64 + Send + Sync>;
+pub type ReadGauge = Box<dyn Fn() -> f64 + Send + Sync>;
 
 impl fmt::Debug for Gauges {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -202,7 +202,7 @@ impl Gauges {
 
 impl Collector for Gauges {
     fn encode(&self, mut encoder: DescriptorEncoder) -> fmt::Result {
-        let mut gauge = |name, help, unit: Option<&Unit>, read: &Reading| {
+        let mut gauge = |name, help, unit: Option<&Unit>, read: &ReadGauge| {
             let gauge = ConstGauge::new(read());
             let metric = encoder.encode_descriptor(name, help, unit, gauge.metric_type())?;
             gauge.encode(metric)

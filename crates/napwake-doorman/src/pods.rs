@@ -21,7 +21,7 @@ pub use self::keeper::{Keeper, Keepers, Look};
 use crate::routes::Route;
 
 /// What is known of the Pods that were looked at.
-pub type Seen = HashMap<PodKey, PodView>;
+pub type PodViews = HashMap<PodKey, PodView>;
 
 /// Reads Pods, and knows its own.
 #[derive(Debug, Clone)]
@@ -76,7 +76,7 @@ pub enum Outlook {
 }
 
 /// Judges a route by its slices and the Pods seen (T-135).
-pub fn outlook(route: &Route, seen: &Seen) -> Outlook {
+pub fn outlook(route: &Route, seen: &PodViews) -> Outlook {
     let mut ready = Vec::new();
     let mut unread = false;
     for candidate in route.candidates.iter() {

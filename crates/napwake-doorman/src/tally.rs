@@ -99,7 +99,7 @@ struct Job {
 
 /// What became of it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Outcome {
+enum Fate {
     /// It needs no further try.
     Done,
     /// The ManagedWorkload is gone, and with it whoever would read the number.
@@ -207,7 +207,7 @@ impl Shared {
     }
 
     /// Adds the number to what the annotation says, at the version it was read.
-    async fn add(&self, job: &Job) -> Result<Outcome, WriteError> {
+    async fn add(&self, job: &Job) -> Result<Fate, WriteError> {
         let name = job.workload.name();
         let api: Api<ManagedWorkload> =
             Api::namespaced(self.client.clone(), job.workload.namespace());
@@ -217,13 +217,13 @@ impl Shared {
         };
         for _ in 0..TRIES {
             let Some(read) = api.get_metadata_opt(name).await? else {
-                return Ok(Outcome::Gone);
+                return Ok(Fate::Gone);
             };
             if read.metadata.uid.as_deref() != Some(&*job.uid) {
-                return Ok(Outcome::Gone);
+                return Ok(Fate::Gone);
             }
             let Merged::Write(merged) = job.addition.merge(said(&read), self.clock.now()) else {
-                return Ok(Outcome::Done);
+                return Ok(Fate::Done);
             };
             let patch = Patch::Merge(json!({ "metadata": {
                 "uid": &*job.uid,
@@ -231,10 +231,10 @@ impl Shared {
                 "annotations": { signal::TURNED_AWAY: merged.to_string() },
             }}));
             match api.patch_metadata(name, &params, &patch).await {
-                Ok(_) => return Ok(Outcome::Done),
+                Ok(_) => return Ok(Fate::Done),
                 Err(kube::Error::Api(status)) if status.is_conflict() => {}
                 Err(kube::Error::Api(status)) if status.is_not_found() => {
-                    return Ok(Outcome::Gone);
+                    return Ok(Fate::Gone);
                 }
                 Err(error) => return Err(error.into()),
             }
@@ -303,7 +303,7 @@ impl Counts {
     }
 
     /// A write ended, badly if there is no outcome.
-    fn ended(&mut self, job: &Job, outcome: Option<Outcome>) {
+    fn ended(&mut self, job: &Job, outcome: Option<Fate>) {
         let Some(entry) = self.of.get_mut(&job.workload) else {
             return;
         };
@@ -311,11 +311,11 @@ impl Counts {
             return;
         }
         match outcome {
-            Some(Outcome::Done) => {
+            Some(Fate::Done) => {
                 entry.count.done(job.addition);
                 entry.due = Instant::now() + EVERY;
             }
-            Some(Outcome::Gone) => {
+            Some(Fate::Gone) => {
                 self.of.remove(&job.workload);
             }
             None => entry.due = Instant::now() + RETRY,

@@ -29,7 +29,7 @@ use self::click::Click;
 use self::pursuit::Pursuit;
 use self::slot::Pending;
 pub use self::slot::{Obstacle, Slot};
-pub use self::stamp::{ApiStamper, Seen, StampError, StampValue, Stamper};
+pub use self::stamp::{ApiStamper, AsRead, StampError, StampValue, Stamper};
 pub use self::warmth::{keep_warm, warm};
 use crate::report::Reporter;
 use crate::routes::{Route, RouteHandle, ServiceKey, Workload};

@@ -15,7 +15,7 @@ pub const REFRESH: Duration = Duration::from_secs(5);
 
 /// One workload that a request would wake, as last seen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Seen {
+pub struct Wakeable {
     /// Where it stands.
     pub phase: Phase,
     /// When its pause began (`status.pause.startedAt`).
@@ -39,7 +39,7 @@ pub enum Need {
 /// Once a stamp of this pause is seen, further requests need none. While it
 /// pauses they refresh it every few seconds, so that the operator, which may be
 /// between two steps, sees that somebody is still there.
-pub fn need(workload: Seen, now: Timestamp) -> Need {
+pub fn need(workload: Wakeable, now: Timestamp) -> Need {
     let last_request = newest([workload.last_request], workload.pause_started, now);
     let stamped = match (last_request, workload.pause_started) {
         (Some(stamp), Some(started)) if stamp.is_newer_than(started) => Some(stamp),
@@ -117,7 +117,7 @@ mod tests {
         #[case] expected: Need,
     ) {
         let time = |clock: &str| format!("2026-11-30T{clock}Z");
-        let seen = Seen {
+        let seen = Wakeable {
             phase,
             pause_started: Some(STARTED.parse().expect("a time")),
             last_request: stamp.map(|clock| time(clock).parse().expect("a stamp")),
@@ -148,7 +148,7 @@ mod tests {
     /// its second, so it isn't asked for twice.
     #[test]
     fn whole_seconds_count_in_doubt() {
-        let seen = Seen {
+        let seen = Wakeable {
             phase: Phase::Paused,
             pause_started: Some("2026-11-30T10:00:00.9Z".parse().expect("a time")),
             last_request: Some("2026-11-30T10:00:00Z".parse().expect("a stamp")),

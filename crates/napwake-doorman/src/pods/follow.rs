@@ -15,7 +15,7 @@ use napwake_gate::ready::{PodKey, PodView};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tokio::time::sleep;
 
-use super::{Judge, Seen};
+use super::{Judge, PodViews};
 
 /// How long to wait before reading again, where there is no watch to tell.
 const AGAIN: Duration = Duration::from_secs(1);
@@ -26,7 +26,7 @@ pub(super) struct Followed {
     pub(super) client: Client,
     pub(super) pod: PodKey,
     pub(super) judge: Judge,
-    pub(super) seen: watch::Sender<Seen>,
+    pub(super) seen: watch::Sender<PodViews>,
     /// How many watches there may be.
     pub(super) watches: Arc<Semaphore>,
 }

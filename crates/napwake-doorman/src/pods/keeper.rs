@@ -16,7 +16,7 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 use tokio_util::task::TaskTracker;
 
 use super::follow::Followed;
-use super::{Judge, Seen};
+use super::{Judge, PodViews};
 use crate::routes::{Route, State};
 use crate::wake::warm;
 
@@ -80,7 +80,7 @@ impl Keepers {
 #[derive(Debug)]
 pub struct Keeper {
     shared: Arc<Shared>,
-    seen: watch::Sender<Seen>,
+    seen: watch::Sender<PodViews>,
     desk: Mutex<Desk>,
     /// Told when the last caller leaves.
     left: Notify,
@@ -97,7 +97,7 @@ struct Desk {
 #[derive(Debug)]
 pub struct Look {
     keeper: Arc<Keeper>,
-    seen: watch::Receiver<Seen>,
+    seen: watch::Receiver<PodViews>,
 }
 
 impl Keeper {
@@ -191,7 +191,7 @@ impl Keeper {
             if desk.callers == 0 {
                 desk.open = false;
                 // What was seen grows old from here on. Whoever looks next waits.
-                self.seen.send_replace(Seen::new());
+                self.seen.send_replace(PodViews::new());
                 return;
             }
         }
@@ -200,7 +200,7 @@ impl Keeper {
 
 impl Look {
     /// What is known of the Pods now.
-    pub fn seen(&mut self) -> watch::Ref<'_, Seen> {
+    pub fn seen(&mut self) -> watch::Ref<'_, PodViews> {
         self.seen.borrow_and_update()
     }
 

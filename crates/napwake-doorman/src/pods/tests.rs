@@ -48,7 +48,7 @@ fn check(serving: bool, pod: Option<PodView>, expected: &Outlook) {
         world.route(20_001).now()
     });
     let key = route.candidates[0].pod.clone();
-    let seen: Seen = pod.map(|pod| (key, pod)).into_iter().collect();
+    let seen: PodViews = pod.map(|pod| (key, pod)).into_iter().collect();
     assert_eq!(outlook(&route, &seen), *expected);
 }
 

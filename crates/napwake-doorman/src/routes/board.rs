@@ -42,7 +42,7 @@ pub struct Now {
 pub struct Board {
     workloads: HashMap<WorkloadKey, Claimant>,
     services: HashMap<ServiceKey, Known>,
-    routes: HashMap<RouteKey, Standing>,
+    routes: HashMap<RouteKey, KeptRoute>,
     /// Services whose routes must be worked out again.
     dirty: HashSet<ServiceKey>,
     /// Routes that drain, or whose port is closed already.
@@ -71,7 +71,7 @@ impl Known {
 
 /// A route that is served, or whose connections live on.
 #[derive(Debug)]
-struct Standing {
+struct KeptRoute {
     sender: RouteSender,
     /// Its workloads, as they were last seen.
     workloads: Vec<Arc<Workload>>,
@@ -226,7 +226,7 @@ impl Board {
 
     /// A route that ManagedWorkloads list.
     fn put_route(&mut self, key: RouteKey, claimed: Claimed, now: Now) -> bool {
-        let before = self.routes.get(&key).map(|standing| standing.serving);
+        let before = self.routes.get(&key).map(|kept| kept.serving);
         let serving = serving(&claimed, before, now);
         let workloads = claimed.into_iter().map(|(workload, _)| workload).collect();
         self.write_route(key, workloads, serving, now.instant)
@@ -235,10 +235,10 @@ impl Board {
     /// A route that no ManagedWorkload lists any more: it is served on for a
     /// while, waking nothing (DRAIN-17, T-111).
     fn leave_route(&mut self, key: &RouteKey, now: Now) -> bool {
-        let Some(standing) = self.routes.get(key) else {
+        let Some(kept) = self.routes.get(key) else {
             return false;
         };
-        let drain = match standing.serving {
+        let drain = match kept.serving {
             Serving::Live => Drain::beginning(now.instant),
             Serving::Draining(drain) => drain,
         };
@@ -247,7 +247,7 @@ impl Board {
             let claimant = self.workloads.get(&old.key);
             Arc::clone(claimant.map_or(old, |claimant| &claimant.workload))
         };
-        let workloads = standing.workloads.iter().map(latest).collect();
+        let workloads = kept.workloads.iter().map(latest).collect();
         self.write_route(
             key.clone(),
             workloads,
@@ -279,17 +279,17 @@ impl Board {
         known.routes.insert(key.clone());
         match self.routes.entry(key) {
             MapEntry::Occupied(mut entry) => {
-                let standing = entry.get_mut();
-                let moved = standing.serving != serving || standing.open != open;
-                standing.workloads = workloads;
-                standing.serving = serving;
-                standing.open = open;
-                standing.sender.put(route);
+                let kept = entry.get_mut();
+                let moved = kept.serving != serving || kept.open != open;
+                kept.workloads = workloads;
+                kept.serving = serving;
+                kept.open = open;
+                kept.sender.put(route);
                 moved
             }
             MapEntry::Vacant(entry) => {
                 let sender = RouteSender::new(route, &self.keepers);
-                entry.insert(Standing {
+                entry.insert(KeptRoute {
                     sender,
                     workloads,
                     serving,
@@ -304,11 +304,11 @@ impl Board {
     fn close_drained(&mut self, now: Instant) -> bool {
         let mut moved = false;
         for key in &self.draining {
-            if let Some(standing) = self.routes.get_mut(key)
-                && standing.open
-                && !standing.serving.is_open(now)
+            if let Some(kept) = self.routes.get_mut(key)
+                && kept.open
+                && !kept.serving.is_open(now)
             {
-                standing.open = false;
+                kept.open = false;
                 moved = true;
             }
         }
@@ -321,7 +321,7 @@ impl Board {
         let over = self.draining.extract_if(|key| {
             routes
                 .get(key)
-                .is_none_or(|standing| !standing.open && !standing.sender.is_in_use())
+                .is_none_or(|kept| !kept.open && !kept.sender.is_in_use())
         });
         for key in over.collect::<Vec<_>>() {
             self.routes.remove(&key);
@@ -345,22 +345,22 @@ impl Board {
 
     /// Tells the listeners.
     fn publish(&self) {
-        let mut ports: BTreeMap<u16, (&RouteKey, &Standing)> = BTreeMap::new();
-        for (key, standing) in self.routes.iter().filter(|(_, standing)| standing.open) {
+        let mut ports: BTreeMap<u16, (&RouteKey, &KeptRoute)> = BTreeMap::new();
+        for (key, kept) in self.routes.iter().filter(|(_, kept)| kept.open) {
             ports
                 .entry(key.doorman_port)
                 .and_modify(|taken| {
                     // Two at once can only be a drain and its successor, or a
                     // mistake; a live route wins, then the order of names.
-                    if standing.rank(key) < taken.1.rank(taken.0) {
-                        *taken = (key, standing);
+                    if kept.rank(key) < taken.1.rank(taken.0) {
+                        *taken = (key, kept);
                     }
                 })
-                .or_insert((key, standing));
+                .or_insert((key, kept));
         }
         let table: Table = ports
             .into_iter()
-            .map(|(port, (_, standing))| (port, standing.sender.handle()))
+            .map(|(port, (_, kept))| (port, kept.sender.handle()))
             .collect();
         self.table.send_if_modified(|current| {
             let same = current
@@ -376,8 +376,8 @@ impl Board {
     /// When time alone changes something.
     fn next_end(&self, now: Instant) -> Option<Instant> {
         let draining = self.draining.iter().filter_map(|key| self.routes.get(key));
-        let ends = draining.map(|standing| match standing.serving {
-            Serving::Draining(drain) if standing.open => drain.closes,
+        let ends = draining.map(|kept| match kept.serving {
+            Serving::Draining(drain) if kept.open => drain.closes,
             // Its port is closed, but somebody is still on it.
             Serving::Draining(_) | Serving::Live => now + LOOK_AGAIN,
         });
@@ -440,7 +440,7 @@ impl Serving {
     }
 }
 
-impl Standing {
+impl KeptRoute {
     fn rank<'a>(&self, key: &'a RouteKey) -> (bool, &'a RouteKey) {
         (self.serving != Serving::Live, key)
     }

@@ -122,7 +122,7 @@ impl SlotState {
     }
 
     pub(super) fn need(&self, workload: &Workload, now: Timestamp) -> Need {
-        let seen = rule::Seen {
+        let seen = rule::Wakeable {
             phase: workload.state.phase(),
             pause_started: started_at(workload),
             last_request: self.newest(workload, now),

@@ -50,7 +50,7 @@ pub enum StampError {
 
 /// A workload as it was read for a click.
 #[derive(Debug, Clone)]
-pub struct Seen {
+pub struct AsRead {
     /// As it is.
     pub workload: Arc<Workload>,
     /// Which version of it that is.
@@ -67,13 +67,15 @@ pub trait Stamper: Send + Sync + 'static {
     ) -> impl Future<Output = Result<(), StampError>> + Send;
 
     /// Reads a workload, from the API server itself.
-    fn look(&self, workload: &WorkloadKey)
-    -> impl Future<Output = Result<Seen, StampError>> + Send;
+    fn look(
+        &self,
+        workload: &WorkloadKey,
+    ) -> impl Future<Output = Result<AsRead, StampError>> + Send;
 
     /// Writes one, if the workload still is as it was read.
     fn stamp_over(
         &self,
-        seen: &Seen,
+        seen: &AsRead,
         value: &StampValue,
     ) -> impl Future<Output = Result<(), StampError>> + Send;
 }
@@ -130,16 +132,16 @@ impl Stamper for ApiStamper {
         self.write(workload, json!({}), value).await
     }
 
-    async fn look(&self, workload: &WorkloadKey) -> Result<Seen, StampError> {
+    async fn look(&self, workload: &WorkloadKey) -> Result<AsRead, StampError> {
         let object = in_time(self.api(workload).get(workload.name())).await?;
         let read = Claimant::read(&object).ok_or(StampError::Gone)?;
-        Ok(Seen {
+        Ok(AsRead {
             workload: read.1.workload,
             version: object.metadata.resource_version.unwrap_or_default(),
         })
     }
 
-    async fn stamp_over(&self, seen: &Seen, value: &StampValue) -> Result<(), StampError> {
+    async fn stamp_over(&self, seen: &AsRead, value: &StampValue) -> Result<(), StampError> {
         let version = json!({
             "uid": &*seen.workload.uid,
             "resourceVersion": seen.version,
