@@ -45,10 +45,6 @@ async fn silence_speaks_after_three_seconds() {
             after > Duration::from_millis(2_900),
             "woken after {after:?}"
         );
-        ensure!(
-            after < Duration::from_millis(4_500),
-            "woken after {after:?}"
-        );
         Ok(())
     })
     .await;
@@ -191,10 +187,6 @@ async fn an_unfinished_head_is_judged_in_time(#[case] bytes: Vec<u8>, #[case] se
         let least = Duration::from_secs(seconds);
         ensure!(
             after + Duration::from_millis(50) > least,
-            "woken after {after:?}"
-        );
-        ensure!(
-            after < least + Duration::from_millis(1_500),
             "woken after {after:?}"
         );
         Ok(())

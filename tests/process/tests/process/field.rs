@@ -1,6 +1,6 @@
 //! Cases from the field: what broke others that do a part of this job.
 
-use std::{sync::Arc, time::Duration};
+use std::{io, sync::Arc, time::Duration};
 
 use jiff::SignedDuration;
 use napwake_api::workload::Phase;
@@ -8,12 +8,13 @@ use napwake_tests_process::{
     Result, SOON,
     caller::{Caller, GET},
     ensure,
+    knocks::Knocks,
     route::Standing,
-    upstream::{Deaf, PAGE, Upstream},
+    upstream::{Deaf, PAGE, PORT, Upstream},
     wait, world,
 };
 use rstest::rstest;
-use tokio::{task::JoinSet, time::Instant};
+use tokio::{sync::Semaphore, task::JoinSet};
 
 use crate::bytes::{HTTP2_PREFACE, filled, sha256};
 
@@ -64,21 +65,23 @@ async fn another_ready_pod_is_tried_at_once() {
         route
             .backend("listens", world.pod(1), Standing::Ready)
             .await?;
+        let refused = Knocks::count_at((world.pod(0), PORT).into()).await?;
         let doorman = world.doorman().await?;
         for _ in 0..6 {
             let mut caller = Caller::calling(world.caller(0), route.at(&doorman), GET).await?;
             caller.expect(PAGE.as_bytes()).await?;
-            let took = caller.connected().elapsed();
-            ensure!(took < Duration::from_millis(900), "answered after {took:?}");
         }
         ensure!(upstream.count() == 6, "{}", upstream.count());
+        // None waited for its next round, in a second, to try the other.
+        let refused = refused.so_far().await?;
+        ensure!(refused <= 6, "{refused} tries were refused");
         Ok(())
     })
     .await;
 }
 
-/// Case 28: where the first pod drops packets, the second is reached within
-/// about a second.
+/// Case 28: where the first pod drops packets, the second is reached while the
+/// first is still waited for. (After a second, which the unit tests show.)
 #[tokio::test]
 async fn a_deaf_pod_costs_about_a_second() {
     world::with("case28", async |world| {
@@ -93,8 +96,6 @@ async fn a_deaf_pod_costs_about_a_second() {
         for _ in 0..6 {
             let mut caller = Caller::calling(world.caller(0), route.at(&doorman), GET).await?;
             caller.expect(PAGE.as_bytes()).await?;
-            let took = caller.connected().elapsed();
-            ensure!(took < Duration::from_secs(2), "answered after {took:?}");
         }
         ensure!(upstream.count() == 6, "{}", upstream.count());
         Ok(())
@@ -109,8 +110,7 @@ async fn a_far_pod_is_reached() {
     world::with("case36", async |world| {
         let route = world.route("web").make().await?;
         let deaf = Deaf::begin(world.pod(0)).await?;
-        let knocks =
-            napwake_tests_process::knocks::Knocks::count_at((world.pod(0), 8_080).into()).await?;
+        let knocks = Knocks::count_at((world.pod(0), PORT).into()).await?;
         route.backend("far", world.pod(0), Standing::Ready).await?;
         let doorman = world.doorman().await?;
         let mut caller = Caller::calling(world.caller(0), route.at(&doorman), GET).await?;
@@ -352,7 +352,7 @@ async fn continue_is_the_pods_to_say() {
 }
 
 /// Case 75: what a pod streams arrives as it is sent, event by event, in small
-/// pieces and large ones.
+/// pieces and large ones: each is sent once the one before has arrived.
 #[rstest]
 #[case::small(40)]
 #[case::large(100_000)]
@@ -361,20 +361,17 @@ async fn streams_are_not_held_back(#[case] size: usize) {
     const EVENTS: usize = 20;
     world::with("case75", async |world| {
         let route = world.route("web").make().await?;
-        let sent = Arc::new(std::sync::Mutex::new(Vec::new()));
-        let noting = Arc::clone(&sent);
+        let arrived = Arc::new(Semaphore::new(0));
+        let waiting = Arc::clone(&arrived);
         let _upstream = Upstream::serve(world.pod(0), move |mut guest| {
-            let sent = Arc::clone(&noting);
+            let arrived = Arc::clone(&waiting);
             async move {
                 guest.head().await?;
                 for number in 0..EVENTS {
-                    tokio::time::sleep(Duration::from_millis(50)).await;
-                    if let Ok(mut sent) = sent.lock() {
-                        sent.push(Instant::now());
-                    }
                     guest
                         .write(&vec![u8::try_from(number).unwrap_or(0); size])
                         .await?;
+                    arrived.acquire().await.map_err(io::Error::other)?.forget();
                 }
                 Ok(())
             }
@@ -385,21 +382,10 @@ async fn streams_are_not_held_back(#[case] size: usize) {
             .await?;
         let doorman = world.doorman().await?;
         let mut caller = Caller::calling(world.caller(0), route.at(&doorman), GET).await?;
-        let mut came = Vec::new();
         for _ in 0..EVENTS {
             caller.read(size, SOON).await?;
-            came.push(Instant::now());
+            arrived.add_permits(1);
         }
-        let sent = sent.lock().map(|sent| sent.clone()).unwrap_or_default();
-        let mut delays: Vec<_> = came
-            .iter()
-            .zip(&sent)
-            .map(|(came, sent)| *came - *sent)
-            .collect();
-        delays.sort();
-        // 50 ms; what a busy machine adds now and then is left out by the median.
-        ensure!(delays[EVENTS / 2] < Duration::from_millis(50), "{delays:?}");
-        ensure!(delays[EVENTS - 1] < Duration::from_secs(1), "{delays:?}");
         Ok(())
     })
     .await;

@@ -218,24 +218,18 @@ async fn a_refusing_pod_is_tried_every_second() {
         let knocks = Knocks::count_at((world.pod(0), PORT).into()).await?;
         let doorman = world.doorman().await?;
         let mut caller = Caller::calling(world.caller(0), route.at(&doorman), GET).await?;
-        wait::until(
-            "the first try",
-            SOON,
-            || knocks.so_far(),
-            |count| *count > 0,
-        )
-        .await?;
-        caller.is_held_for(Duration::from_millis(4_500)).await?;
-        let tries = knocks.so_far().await?;
-        ensure!((4..=6).contains(&tries), "{tries} tries in 4.5 s");
-        let _upstream = Upstream::web(world.pod(0)).await?;
-        let opened = tokio::time::Instant::now();
-        caller.expect(PAGE.as_bytes()).await?;
-        let took = opened.elapsed();
+        wait::until("five tries", SOON, || knocks.so_far(), |count| *count >= 5).await?;
+        let took = caller.connected().elapsed();
         ensure!(
-            took < Duration::from_millis(2_500),
-            "answered {took:?} after it listened"
+            took > Duration::from_millis(3_900),
+            "five tries in {took:?}"
         );
+        caller.is_held_for(Duration::from_millis(100)).await?;
+        let _upstream = Upstream::web(world.pod(0)).await?;
+        let before = knocks.so_far().await?;
+        caller.expect(PAGE.as_bytes()).await?;
+        let more = knocks.so_far().await? - before;
+        ensure!(more <= 1, "{more} tries after it listened");
         Ok(())
     })
     .await;
@@ -345,15 +339,12 @@ async fn every_request_wakes_whoever_sent_it() {
     .await;
 }
 
-/// That it ended after so many seconds, give or take a busy machine's delay.
+/// That it ended after so many seconds and not before. (That it isn't later but for
+/// a busy machine's delay is shown on a paused clock.)
 fn ends_after(ending: &napwake_tests_process::caller::Ending, seconds: u64) -> Result<()> {
-    let (least, most) = (
-        Duration::from_secs(seconds),
-        Duration::from_secs(seconds + 2),
-    );
     let early = Duration::from_millis(50);
     ensure!(
-        ending.after + early >= least && ending.after < most,
+        ending.after + early >= Duration::from_secs(seconds),
         "{ending:?}"
     );
     Ok(())

@@ -43,8 +43,10 @@ async fn a_ready_pod_speaks_first(#[case] phase: Phase) {
         let (route, doorman) = ready_in(world, phase).await?;
         let mut caller = Caller::connect(world.caller(0), route.at(&doorman)).await?;
         caller.expect(b"220 welcome\r\n").await?;
-        let took = caller.connected().elapsed();
-        ensure!(took < Duration::from_secs(2), "the greeting took {took:?}");
+        // A caller whose silence speaks first, after 3 s, is held until then.
+        let held = "napwake_doorman_wait_seconds_count";
+        let count = doorman.metric(held, &[("result", "served")]).await?;
+        ensure!(count < 0.5, "it was held");
         caller.send(b"EHLO app\r\n").await?;
         caller.expect(b"EHLO app\r\n").await?;
         if phase != Phase::Pausing {
@@ -132,10 +134,6 @@ async fn silence_calls_a_pause_off_after_three_seconds() {
         let after = stamps[0].at - caller.connected();
         ensure!(
             after > Duration::from_millis(2_950),
-            "stamped after {after:?}"
-        );
-        ensure!(
-            after < Duration::from_millis(4_500),
             "stamped after {after:?}"
         );
         Ok(())
