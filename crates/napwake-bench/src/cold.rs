@@ -11,7 +11,7 @@ use futures::future::{join_all, try_join_all};
 use tokio::time::Instant;
 
 use crate::caller;
-use crate::clock::{Clock, Moment};
+use crate::clock::{Clock, Millis, Moment};
 use crate::field::Field;
 use crate::sights::{App, Sights};
 
@@ -60,6 +60,9 @@ pub(crate) struct Round {
     pub(crate) wakes: Vec<Wake>,
     /// Callers who got no answer, and why.
     pub(crate) failed: Vec<String>,
+    /// What the two writes of a wake took by themselves, right before: as many at
+    /// once as there are wakes.
+    pub(crate) bare: Vec<Millis>,
     pub(crate) begun: Moment,
     /// When all was Running.
     pub(crate) ended: Moment,
@@ -123,6 +126,8 @@ impl Cold {
     }
 
     async fn round(&self, way: Way, group: &[(String, SocketAddr)]) -> Result<Round> {
+        let apps: Vec<_> = group.iter().map(|(name, _)| name.as_str()).collect();
+        let bare = self.field.write_barely(self.clock, &apps).await?;
         let begun = self.clock.now();
         let asked = group.iter().map(|(app, service)| async {
             let answered = match way {
@@ -160,6 +165,7 @@ impl Cold {
             at_once: group.len(),
             wakes,
             failed,
+            bare,
             begun,
             ended: self.clock.now(),
         })

@@ -81,7 +81,7 @@ impl Field {
         Ok(field)
     }
 
-    fn api<K>(&self) -> Api<K>
+    pub(crate) fn api<K>(&self) -> Api<K>
     where
         K: kube::Resource<Scope = k8s_openapi::NamespaceResourceScope>,
         K::DynamicType: Default,
@@ -138,7 +138,7 @@ impl Field {
     }
 }
 
-fn read<T: DeserializeOwned>(object: Value) -> Result<T> {
+pub(crate) fn read<T: DeserializeOwned>(object: Value) -> Result<T> {
     serde_json::from_value(object).context("an object of the bench's own")
 }
 

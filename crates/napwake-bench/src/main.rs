@@ -5,6 +5,7 @@
 //! Asserts nothing: figures are of a machine and an hour.
 
 mod audit;
+mod bare;
 mod caller;
 mod clock;
 mod cold;
@@ -38,6 +39,9 @@ struct Arguments {
     /// How soon slices follow the pods here
     #[arg(long, value_name = "PACE", default_value = "prompt")]
     slices: Slices,
+    /// When the apps are Ready
+    #[arg(long, value_name = "WHEN", default_value = "at-once")]
+    apps: Apps,
     /// How many workloads there are. Memory is measured with all of them running,
     /// and all paused
     #[arg(long, value_name = "NUMBER", default_value_t = 100)]
@@ -68,6 +72,18 @@ enum Slices {
     Late,
 }
 
+/// Nobody may be passed on before a slice names the pod's address, and slices name
+/// it some time after it has one. An app that is Ready only later than that shows
+/// what the rest takes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Apps {
+    AtOnce,
+    Later,
+}
+
+/// Longer than slices lag, held back or not.
+const READY_AFTER: Duration = Duration::from_secs(4);
+
 impl Arguments {
     fn rounds(&self) -> Vec<Rounds> {
         let sizes = [
@@ -79,12 +95,10 @@ impl Arguments {
         wanted.into_iter().filter(|size| size.rounds > 0).collect()
     }
 
-    /// Late slices name a pod's address late, too, and nobody may be passed on
-    /// before that. An app that is Ready only later shows how the rest is.
     fn kind(&self) -> Kind {
-        match self.slices {
-            Slices::Prompt => Kind::AtOnce,
-            Slices::Late => Kind::After(Duration::from_secs(4)),
+        match self.apps {
+            Apps::AtOnce => Kind::AtOnce,
+            Apps::Later => Kind::After(READY_AFTER),
         }
     }
 }

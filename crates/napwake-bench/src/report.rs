@@ -41,6 +41,14 @@ impl Part {
         wakes.map(|wake| wake.answered.after(wake.ready)).collect()
     }
 
+    /// The two writes of a wake by themselves.
+    fn bare(&self) -> Times {
+        let rounds = self.rounds.iter();
+        rounds
+            .flat_map(|round| round.bare.iter().copied())
+            .collect()
+    }
+
     fn failed(&self, way: Way) -> usize {
         let rounds = self.rounds.iter().filter(|round| round.way == way);
         rounds.map(|round| round.failed.len()).sum()
@@ -124,10 +132,12 @@ pub(crate) fn written(parts: &[Part], log: &Log) -> Vec<(usize, Vec<Written>)> {
 }
 
 /// From the first byte to the replicas.
-pub(crate) fn way_in(written: &[(usize, Vec<Written>)]) -> Table {
+pub(crate) fn way_in(parts: &[Part], written: &[(usize, Vec<Written>)]) -> Table {
     let heads = [
         "at once",
         "wakes",
+        "two bare writes p50",
+        "p95",
         "p50",
         "p95 (bar 10)",
         "max",
@@ -136,7 +146,8 @@ pub(crate) fn way_in(written: &[(usize, Vec<Written>)]) -> Table {
     ];
     let title = "First byte to replicas written (the API server's audit log), ms";
     let mut table = Table::new(title, &heads);
-    for (at_once, wakes) in written {
+    for (part, (at_once, wakes)) in parts.iter().zip(written) {
+        let bare = part.bare();
         let done: Times = wakes
             .iter()
             .map(|one| one.scale.1.after(one.sent))
@@ -145,6 +156,8 @@ pub(crate) fn way_in(written: &[(usize, Vec<Written>)]) -> Table {
         table.row([
             at_once.to_string(),
             wakes.len().to_string(),
+            time(bare.p50()),
+            time(bare.p95()),
             time(done.p50()),
             table::within(done.p95(), WAY_IN_BAR_MS),
             time(done.max()),

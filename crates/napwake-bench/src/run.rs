@@ -17,7 +17,7 @@ use crate::memory::{self, Held};
 use crate::report::{self, Part};
 use crate::sights::{App, Sights};
 use crate::way_in::Log;
-use crate::{Arguments, Slices, machine, print, say};
+use crate::{Apps, Arguments, Slices, machine, print, say};
 
 /// As many apps as are woken at once at most: the others only stay there.
 const WOKEN: usize = 25;
@@ -43,6 +43,7 @@ pub(crate) async fn run(arguments: &Arguments) -> Result<()> {
     }
     say(&format!("making {} workloads…", names.len()));
     let field = Field::make(client.clone(), &names, arguments.kind()).await?;
+    field.make_spare(WOKEN).await?;
     let sights = Sights::of(clock, &names);
     let cold = Cold {
         clock,
@@ -115,9 +116,13 @@ fn print_report(
         Slices::Prompt => "EndpointSlices follow their pods as they do\n".to_owned(),
         Slices::Late => "EndpointSlices are held back for up to 1.5 s\n".to_owned(),
     })?;
+    print(match arguments.apps {
+        Apps::AtOnce => "Apps are Ready as soon as they serve\n",
+        Apps::Later => "Apps are Ready 4 s after their start\n",
+    })?;
     print(&report::cold_start(parts).render())?;
     print(&report::slices(parts).render())?;
-    print(&report::way_in(&written).render())?;
+    print(&report::way_in(parts, &written).render())?;
     print(&report::steps(&written).render())?;
     print(&report::writes(parts, &written, &log).render())?;
     if !memory.is_empty() {

@@ -156,6 +156,7 @@ mod tests {
             at_once: 1,
             wakes: Vec::new(),
             failed: Vec::new(),
+            bare: Vec::new(),
             begun,
             ended: clock.moment(clock.day() + jiff::SignedDuration::from_secs(1)),
         };

@@ -20,8 +20,36 @@ use crate::target::Target;
 /// The cluster's name, unless another is wished for.
 pub const DEFAULT_NAME: &str = "napwake-bench";
 
-/// With late slices a part of the rounds is enough to see what they do.
-const LATE_SHARE: u32 = 4;
+/// One time of measuring.
+struct Pass {
+    slices: Slices,
+    /// When apps are Ready, as the program has it.
+    apps: &'static str,
+    /// Which part of the rounds is enough.
+    share: u32,
+}
+
+/// With all rounds, and memory.
+const MAIN: Pass = Pass {
+    slices: Slices::Prompt,
+    apps: "at-once",
+    share: 1,
+};
+
+/// Apps that are Ready only when a slice names them surely. Each wake takes some
+/// seconds.
+const LATER: [Pass; 2] = [
+    Pass {
+        slices: Slices::Prompt,
+        apps: "later",
+        share: 2,
+    },
+    Pass {
+        slices: Slices::Late,
+        apps: "later",
+        share: 4,
+    },
+];
 
 /// What to measure.
 #[derive(Debug, Clone)]
@@ -89,13 +117,16 @@ fn on_a_cluster(
     let cluster = up(wish, Slices::Prompt, progress)?;
     cluster.load_image(&test_app::image(progress)?)?;
     install::install(&Target::Dev(cluster.clone()), None, progress)?;
-    let mut measure = measure(wish, &cluster, program, Slices::Prompt);
+    let mut measure = measure(wish, &cluster, program, &MAIN);
     measure.arg(format!("--workloads={}", wish.workloads));
     measure.arg(format!("--image-bytes={}", product.size));
     run::passing_on(&mut measure)?;
-    if wish.late_slices == LateSlices::Measure {
-        let cluster = up(wish, Slices::Late, progress)?;
-        let mut measure = self::measure(wish, &cluster, program, Slices::Late);
+    for pass in &LATER {
+        if pass.slices == Slices::Late && wish.late_slices == LateSlices::Skip {
+            continue;
+        }
+        let cluster = up(wish, pass.slices, progress)?;
+        let mut measure = self::measure(wish, &cluster, program, pass);
         measure.arg("--workloads=0");
         run::passing_on(&mut measure)?;
     }
@@ -111,20 +142,22 @@ fn up(wish: &Wish, slices: Slices, progress: &Progress) -> Result<Cluster, Clust
     cluster::up(&wish.name, settings, progress)
 }
 
-fn measure(wish: &Wish, cluster: &Cluster, program: &Path, slices: Slices) -> Command {
+fn measure(wish: &Wish, cluster: &Cluster, program: &Path, pass: &Pass) -> Command {
+    let Pass {
+        slices,
+        apps,
+        share,
+    } = pass;
     let mut command = cluster.command(program);
     command.arg("--audit-log").arg(cluster.audit_log());
     command.arg(format!("--slices={slices}"));
-    let share = match slices {
-        Slices::Prompt => 1,
-        Slices::Late => LATE_SHARE,
-    };
+    command.arg(format!("--apps={apps}"));
     for (size, rounds) in ["1", "5", "25"].iter().zip(wish.rounds) {
-        command.arg(format!("--rounds-of-{size}={}", rounds.div_ceil(share)));
+        command.arg(format!("--rounds-of-{size}={}", rounds.div_ceil(*share)));
     }
-    command.arg(format!("--minutes={}", wish.minutes.div_ceil(share)));
+    command.arg(format!("--minutes={}", wish.minutes.div_ceil(*share)));
     if let Some(folder) = &wish.samples {
-        let file = folder.join(format!("{slices}.tsv"));
+        let file = folder.join(format!("{slices}-{apps}.tsv"));
         command.arg("--samples").arg(file);
     }
     command
