@@ -7,32 +7,25 @@
 //!
 //! Put together from kube's parts, because the one that kube builds leaves
 //! Nagle's algorithm on: the request that follows a TLS handshake then waits for
-//! the server's delayed acknowledgement, 40 ms for whoever wakes something.
+//! the server's delayed acknowledgement, 40 ms for whoever wakes something. And it
+//! makes a connection for each of several calls at once.
+
+mod transport;
 
 use std::time::Duration;
 
 use http::{HeaderValue, header::USER_AGENT};
-use hyper_timeout::TimeoutConnector;
-use hyper_util::{
-    client::legacy::{Client as HttpClient, connect::HttpConnector},
-    rt::TokioExecutor,
-};
 use kube::{
     Client, Config,
-    client::{Body, ClientBuilder, ConfigExt, retry::RetryPolicy},
+    client::{ClientBuilder, ConfigExt, retry::RetryPolicy},
 };
 use tower::{BoxError, ServiceBuilder, retry::RetryLayer, timeout::TimeoutLayer};
 
-/// How long connecting may take.
-const CONNECT: Duration = Duration::from_secs(5);
+use self::transport::Transport;
 
 /// How long the API server may take to begin its answer, kube's retries of 429,
 /// 503 and 504 included. A call that must be quicker sets its own limit.
 const ANSWER: Duration = Duration::from_secs(20);
-
-/// How long an answer may pause. A watch pauses for as long as nothing changes,
-/// but the server ends it after [`crate::watch::SILENCE`].
-const PAUSE: Duration = Duration::from_secs(75);
 
 /// There is no usable configuration.
 #[derive(Debug, thiserror::Error)]
@@ -67,13 +60,7 @@ fn build(config: Config) -> kube::Result<Client> {
         // kube knows which proxies it was built for, and says so.
         return Ok(ClientBuilder::try_from(config)?.with_layer(&limit).build());
     }
-    let mut connector = TimeoutConnector::new(config.rustls_https_connector_with_connector(tcp())?);
-    connector.set_connect_timeout(Some(CONNECT));
-    connector.set_read_timeout(Some(PAUSE));
-    connector.set_write_timeout(Some(ANSWER));
-    // A pooled connection's idle time doesn't count as a pause.
-    connector.set_reset_reader_on_write(true);
-    let http = HttpClient::builder(TokioExecutor::new()).build::<_, Body>(connector);
+    let transport = Transport::new(&config)?;
     let retry = config.default_retry.then(RetryPolicy::server_retry);
     let service = ServiceBuilder::new()
         .layer(limit)
@@ -82,16 +69,8 @@ fn build(config: Config) -> kube::Result<Client> {
         .option_layer(config.auth_layer()?)
         .layer(config.extra_headers_layer()?)
         .map_err(BoxError::from)
-        .service(http);
+        .service(transport);
     Ok(ClientBuilder::new(service, config.default_namespace).build())
-}
-
-/// Makes connections that send at once what there is to send.
-fn tcp() -> HttpConnector {
-    let mut tcp = HttpConnector::new();
-    tcp.enforce_http(false);
-    tcp.set_nodelay(true);
-    tcp
 }
 
 #[cfg(test)]
@@ -102,7 +81,6 @@ mod tests {
         io::{AsyncBufReadExt, AsyncWriteExt, BufReader},
         net::TcpListener,
     };
-    use tower::Service as _;
 
     use super::*;
 
@@ -145,17 +123,6 @@ mod tests {
             head.contains(&"user-agent: napwake/1.2.3".to_owned()),
             "{head:?}"
         );
-    }
-
-    /// What a small request says isn't held back until the server has acknowledged
-    /// what was sent before.
-    #[tokio::test]
-    async fn sends_at_once() {
-        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let address = listener.local_addr().unwrap();
-        let url = format!("https://{address}").parse().unwrap();
-        let connection = tcp().call(url).await.unwrap();
-        assert!(connection.inner().nodelay().unwrap());
     }
 
     /// A server that accepts and then says nothing must not hold a call for ever.
