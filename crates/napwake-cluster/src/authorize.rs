@@ -19,6 +19,8 @@ use tokio::{
     time::{Instant, timeout},
 };
 
+use crate::plain;
+
 /// What is asked for.
 const PATH: &str = "/metrics";
 const VERB: &str = "get";
@@ -85,7 +87,7 @@ impl KubernetesAuthorizer {
         let verdict = match reviewed.await {
             Ok(Ok(verdict)) => verdict,
             Ok(Err(error)) => {
-                tracing::warn!(%error, "can't ask who may read the metrics");
+                tracing::warn!(error = plain(&error), "can't ask who may read the metrics");
                 return Verdict::Unavailable;
             }
             Err(_) => {

@@ -22,6 +22,8 @@ use parking_lot::Mutex;
 use sha2::{Digest, Sha256};
 use tokio::time::Instant;
 
+use crate::plain;
+
 /// Bytes that a note may have (F-115).
 const LONGEST_NOTE: usize = 1024;
 
@@ -116,11 +118,12 @@ pub enum Outcome {
 
 /// The event couldn't be written. It may be said again at once.
 #[derive(Debug, thiserror::Error)]
-#[error("can't write event {reason} about {}", .about.as_deref().unwrap_or_default())]
+#[error("can't write event {reason} about {}: {why}", .about.as_deref().unwrap_or_default())]
 pub struct EventError {
     reason: &'static str,
     about: Option<String>,
-    source: kube::Error,
+    /// What the API server said.
+    why: String,
 }
 
 /// Says things about objects, as one process.
@@ -179,14 +182,14 @@ impl Events {
             Ok(_) => Ok(Outcome::Written),
             // Another process, or this one before a restart, has said it.
             Err(kube::Error::Api(status)) if status.is_already_exists() => Ok(Outcome::Withheld),
-            Err(source) => {
+            Err(error) => {
                 if let Some((topic, _)) = topic {
                     self.said.lock().forget(topic);
                 }
                 Err(EventError {
                     reason,
                     about,
-                    source,
+                    why: plain(&error),
                 })
             }
         }

@@ -156,7 +156,7 @@ async fn what_could_not_be_written_may_be_said_again() {
         .unwrap_err();
     assert_eq!(
         error.to_string(),
-        "can't write event RequestNotServed about api"
+        "can't write event RequestNotServed about api: scripted"
     );
     let again = events
         .publish(notice("api", Limit::once_a_minute()))

@@ -14,6 +14,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use kube::Client;
+use napwake_cluster::plain;
 use napwake_gate::Moment;
 use napwake_gate::token::{Found, KEY_BYTES, Keys, READ_AGAIN, Read, Seen, Signer, Trouble};
 use napwake_kit::ready::ReadyHandle;
@@ -122,7 +123,7 @@ impl Shared {
         reading.began = Some(self.steady.now());
         let wrong = match self.take_in().await {
             Ok(trouble) => trouble.map(Wrong::Trouble),
-            Err(error) => Some(Wrong::Error(error.to_string())),
+            Err(error) => Some(Wrong::Error(plain(&error))),
         };
         if wrong != reading.wrong {
             self.tell(wrong.as_ref());

@@ -20,6 +20,7 @@ use kube::{Api, Client, ResourceExt};
 use napwake_api::ManagedWorkload;
 use napwake_api::names::{self, signal};
 use napwake_api::turned_away::Mark;
+use napwake_cluster::plain;
 use napwake_gate::places::WorkloadKey;
 use napwake_gate::tally::{Addition, Count, Merged};
 use napwake_kit::clock::Clock;
@@ -108,7 +109,7 @@ enum Fate {
 
 #[derive(Debug, thiserror::Error)]
 enum WriteError {
-    #[error(transparent)]
+    #[error("the API server refused it or couldn't be asked")]
     Api(#[from] kube::Error),
     #[error("the API server didn't answer within {TIMEOUT:?}")]
     TimedOut(#[from] tokio::time::error::Elapsed),
@@ -199,7 +200,7 @@ impl Shared {
             tracing::warn!(
                 namespace = job.workload.namespace(),
                 workload = job.workload.name(),
-                %error,
+                error = plain(error),
                 "what was turned away can't be written, trying on"
             );
         }

@@ -14,6 +14,7 @@ use k8s_openapi::{
 };
 use kube::{Api, Client, api::PostParams, core::ObjectMeta};
 use napwake_api::names::{LEADER_LEASE, OPERATOR_FIELD_MANAGER};
+use napwake_cluster::plain;
 use napwake_decide::lease::{Election, LEASE_DURATION, Moment, RENEW_EVERY, Record, Step};
 use napwake_kit::clock::Clock;
 use tokio::{
@@ -21,8 +22,6 @@ use tokio::{
     time::{Instant, sleep, sleep_until, timeout},
 };
 use tokio_util::sync::CancellationToken;
-
-use crate::apply::brief;
 
 /// How long one call about the Lease may take.
 const CALL: Duration = Duration::from_millis(1500);
@@ -213,7 +212,7 @@ impl Candidate {
                     self.election.observe(record, self.now());
                     return;
                 }
-                Ok(Err(error)) => tracing::warn!(error = brief(&error), "can't read the lease"),
+                Ok(Err(error)) => tracing::warn!(error = plain(&error), "can't read the lease"),
                 Err(_) => tracing::warn!("can't read the lease in time"),
             }
             sleep(AGAIN).await;
@@ -240,7 +239,7 @@ impl Candidate {
                 self.look(leases).await;
                 return Duration::ZERO;
             }
-            Ok(Err(error)) => tracing::warn!(error = brief(&error), "can't write the lease"),
+            Ok(Err(error)) => tracing::warn!(error = plain(&error), "can't write the lease"),
             Err(_) => {
                 // It may have been written all the same.
                 tracing::warn!("can't write the lease in time");
@@ -262,7 +261,7 @@ impl Candidate {
         let given = timeout(CALL, leases.replace(LEADER_LEASE, &params(), &wanted)).await;
         match given {
             Ok(Ok(_)) => tracing::info!("gave the lease back"),
-            Ok(Err(error)) => tracing::warn!(error = brief(&error), "can't give the lease back"),
+            Ok(Err(error)) => tracing::warn!(error = plain(&error), "can't give the lease back"),
             Err(_) => tracing::warn!("can't give the lease back in time"),
         }
     }

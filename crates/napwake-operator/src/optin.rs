@@ -19,7 +19,10 @@ use napwake_api::{
     settings::Unreadable,
     workload::TargetKind,
 };
-use napwake_cluster::events::{Events, Kind, Limit, Notice};
+use napwake_cluster::{
+    events::{Events, Kind, Limit, Notice},
+    plain,
+};
 use napwake_decide::optin::{Existing, Life, OptIn, Origin, Subject, Surroundings, Wish, opt_in};
 use serde_json::json;
 
@@ -83,8 +86,7 @@ impl OptIns {
                 namespace = key.namespace,
                 workload = key.name,
                 kind = key.kind.as_str(),
-                %error,
-                cause = error.cause(),
+                error = plain(&error),
                 "can't opt in or out"
             ),
         }
@@ -231,7 +233,12 @@ impl OptIns {
             limit,
         };
         if let Err(error) = self.events.publish(notice).await {
-            tracing::warn!(error = &error as &dyn std::error::Error, "an event is lost");
+            tracing::warn!(
+                namespace = target.namespace,
+                workload = target.target.id.name,
+                %error,
+                "an event is lost"
+            );
         }
     }
 }

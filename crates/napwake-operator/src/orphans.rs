@@ -4,6 +4,8 @@
 
 use std::{convert::Infallible, time::Duration};
 
+use napwake_cluster::plain;
+
 use crate::{
     apply::{Applier, ApplyError},
     leader::Term,
@@ -43,8 +45,13 @@ async fn look_at(applier: &Applier, term: &Term, key: Key) -> Next {
         }
         Err(ApplyError::Stale { .. }) => Next::After(RETRY),
         Err(error) => {
-            let cause = error.cause();
-            tracing::warn!(namespace, slice, %error, cause, "can't delete what nobody stands for");
+            let error = plain(&error);
+            tracing::warn!(
+                namespace,
+                slice,
+                error,
+                "can't delete what nobody stands for"
+            );
             Next::After(RETRY)
         }
     }

@@ -7,6 +7,7 @@
 use std::{collections::HashMap, sync::Arc, time::Duration};
 
 use jiff::Timestamp;
+use napwake_cluster::plain;
 use napwake_decide::{Plan, Seen, World, Write, decide, world::WorkloadKey};
 use napwake_kit::clock::Clock;
 use parking_lot::Mutex;
@@ -175,15 +176,15 @@ impl Reconciler {
             *count
         };
         let (namespace, workload) = (&key.namespace, &key.name);
-        let cause = error.cause();
+        let told = plain(error);
         match error {
             // Most often a watch is a moment behind, and tells soon.
             ApplyError::Stale { .. } if count <= 3 => {
-                tracing::debug!(namespace, workload, %error, cause, "decided anew");
+                tracing::debug!(namespace, workload, error = told, "decided anew");
             }
             ApplyError::Stale { write, .. } | ApplyError::Failed { write, .. } => {
                 self.applier.metrics.count_error(write);
-                tracing::warn!(namespace, workload, %error, cause, "a write failed");
+                tracing::warn!(namespace, workload, error = told, "a write failed");
             }
             ApplyError::NotLeader | ApplyError::WakeFirst => {}
         }

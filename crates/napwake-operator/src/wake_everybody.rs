@@ -16,6 +16,7 @@ use napwake_api::{
     names::signal,
     workload::{TargetKind, TargetRef},
 };
+use napwake_cluster::plain;
 use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
 
@@ -46,8 +47,8 @@ pub(crate) struct Errand {
 /// Somebody may still be asleep.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ErrandError {
-    #[error("can't stop the operator's Deployment {name}")]
-    Operator { name: String, source: kube::Error },
+    #[error("can't stop the operator's Deployment {name}: {why}")]
+    Operator { name: String, why: String },
     #[error("after {} s, {} are left: {}", PATIENCE.as_secs(), .left.len(), named(.left))]
     Left { left: Vec<String> },
 }
@@ -83,9 +84,9 @@ impl Errand {
             self.applier()
                 .stop_operator(&self.namespace, name)
                 .await
-                .map_err(|source| ErrandError::Operator {
+                .map_err(|error| ErrandError::Operator {
                     name: name.clone(),
-                    source,
+                    why: plain(&error),
                 })?;
             tracing::info!(deployment = name, "the operator is stopped");
         }
@@ -199,7 +200,7 @@ fn name(target: &ObservedTarget) -> String {
 fn complain(done: Result<(), ApplyError>, whose: &str, what: &'static str) {
     match done {
         Ok(()) | Err(ApplyError::Stale { .. }) => {}
-        Err(error) => tracing::warn!(whose, %error, cause = error.cause(), "{what}"),
+        Err(error) => tracing::warn!(whose, error = plain(&error), "{what}"),
     }
 }
 

@@ -9,17 +9,13 @@ use std::{convert::Infallible, sync::Arc, time::Duration};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ListMeta;
 use kube::{Resource, api::ListParams, core::Request};
 use napwake_api::ManagedWorkload;
+use napwake_cluster::plain;
 use napwake_decide::{Ports, ports::Caps};
 use serde::{Deserialize, de::IgnoredAny};
 use tokio::{sync::watch, time::sleep};
 
 use crate::{
-    apply::{Applier, brief},
-    leader::Term,
-    observe::convert,
-    optin::OptIns,
-    orphans,
-    reconcile::Reconciler,
+    apply::Applier, leader::Term, observe::convert, optin::OptIns, orphans, reconcile::Reconciler,
 };
 
 /// Objects in one page of the list.
@@ -85,7 +81,7 @@ impl Work {
         let workloads = loop {
             match self.list().await {
                 Ok(workloads) => break workloads,
-                Err(error) => tracing::warn!(error = brief(&error), "can't list ManagedWorkloads"),
+                Err(error) => tracing::warn!(error = plain(&error), "can't list ManagedWorkloads"),
             }
             sleep(RETRY).await;
         };

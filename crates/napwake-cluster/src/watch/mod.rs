@@ -36,6 +36,7 @@ pub use self::{
     guard::Unreadable,
     store::{Change, Lookup, ObjectKey, Progress, Store},
 };
+use crate::plain;
 
 /// How long the server may keep one watch open. A connection that died silently
 /// is noticed 5 s after this at the latest (F-157).
@@ -289,11 +290,11 @@ impl Health {
     }
 
     fn failed(&mut self, error: &watcher::Error) {
-        let kind = &self.plural;
+        let (kind, error) = (&self.plural, plain(error));
         if std::mem::replace(&mut self.failing, true) {
-            tracing::debug!(kind, %error, "still can't watch");
+            tracing::debug!(kind, error, "still can't watch");
         } else {
-            tracing::warn!(kind, %error, "can't watch");
+            tracing::warn!(kind, error, "can't watch");
         }
     }
 

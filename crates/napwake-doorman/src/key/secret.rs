@@ -51,11 +51,11 @@ pub(super) enum Filled {
 /// A call that came to nothing.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum SecretError {
-    #[error("the API server refused it or couldn't be asked: {0}")]
+    #[error("the API server refused it or couldn't be asked")]
     Api(#[from] kube::Error),
     #[error("the API server didn't answer within {TIMEOUT:?}")]
     TimedOut(#[from] tokio::time::error::Elapsed),
-    #[error("no random bytes: {0}")]
+    #[error("no random bytes")]
     NoRandomness(#[from] getrandom::Error),
     #[error("somebody else writes it over and over")]
     Contended,

@@ -8,6 +8,7 @@
 use std::sync::Arc;
 
 use napwake_api::stamp::LastRequest;
+use napwake_cluster::plain;
 use napwake_gate::click::{Press, press};
 use napwake_gate::deadline::WAKE_RETRY;
 use tokio::sync::oneshot;
@@ -131,7 +132,7 @@ impl<S: Stamper> Click<S> {
                 Err(StampError::Overtaken) => {}
                 Ok(tried) => return tried,
                 Err(StampError::Gone) => return Tried::Pressed(Press::OtherPause),
-                Err(error) => return Tried::NotYet(Obstacle::Unwritten(error.to_string().into())),
+                Err(error) => return Tried::NotYet(Obstacle::Unwritten(plain(&error).into())),
             }
         }
         let error = StampError::Overtaken.to_string();

@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use jiff::Timestamp;
 use napwake_api::stamp::{LastRequest, Stamp};
+use napwake_cluster::plain;
 use napwake_gate::deadline::WAKE_RETRY;
 use napwake_gate::places::WorkloadKey;
 use napwake_gate::wake::Need;
@@ -145,7 +146,7 @@ impl<S: Stamper> Pursuit<S> {
                 true
             }
             Err(error) => {
-                let obstacle = Obstacle::Unwritten(error.to_string().into());
+                let obstacle = Obstacle::Unwritten(plain(&error).into());
                 self.slot.stands_in_the_way(&self.workload, obstacle);
                 false
             }

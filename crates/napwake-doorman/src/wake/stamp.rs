@@ -41,8 +41,8 @@ pub enum StampError {
     #[error("the ManagedWorkload changes all the time")]
     Overtaken,
     /// The API server refused it, or couldn't be asked.
-    #[error(transparent)]
-    Refused(Box<kube::Error>),
+    #[error("the API server refused it or couldn't be asked")]
+    Refused(#[source] Box<kube::Error>),
     /// It didn't answer in time.
     #[error("the API server didn't answer within {TIMEOUT:?}")]
     TimedOut,

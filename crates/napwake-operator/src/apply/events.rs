@@ -36,7 +36,7 @@ impl Applier {
                 namespace = workload.key.namespace,
                 workload = workload.key.name,
                 reason,
-                error = &error as &dyn std::error::Error,
+                %error,
                 "an event is lost"
             );
         }

@@ -76,14 +76,6 @@ pub(crate) enum ApplyError {
 }
 
 impl ApplyError {
-    /// What the API server said, if it was asked.
-    pub(crate) fn cause(&self) -> Option<String> {
-        match self {
-            Self::Stale { source, .. } | Self::Failed { source, .. } => Some(brief(source)),
-            Self::NotLeader | Self::WakeFirst => None,
-        }
-    }
-
     /// Sorts an answer. 404, 409 and 422 mean that the object isn't as it was:
     /// gone, newer, or failing a `test`.
     pub(crate) fn of(write: &'static str, source: kube::Error) -> Self {
@@ -185,14 +177,6 @@ pub(crate) struct Leave<'a> {
 /// Whether this process still leads.
 pub(crate) fn ask(term: &Term) -> Result<(), ApplyError> {
     term.is_mine().then_some(()).ok_or(ApplyError::NotLeader)
-}
-
-/// What an error of the API says, for people.
-pub(crate) fn brief(error: &kube::Error) -> String {
-    match error {
-        kube::Error::Api(status) => format!("{} ({})", status.message, status.code),
-        other => other.to_string(),
-    }
 }
 
 /// For patches, as the operator.

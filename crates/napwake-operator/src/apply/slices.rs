@@ -13,6 +13,7 @@ use kube::{
     core::Request,
 };
 use napwake_api::{names::slice as label, workload::IpFamily};
+use napwake_cluster::plain;
 use napwake_decide::{
     plan::Over,
     world::{Endpoint, SlicePort, SliceProblem, SliceSpec, WorkloadKey},
@@ -21,7 +22,7 @@ use prometheus_client::metrics::gauge::Gauge;
 use serde_json::{Value, json};
 use tokio::sync::{Semaphore, SemaphorePermit};
 
-use super::{Applier, ApplyError, Leave, ask, brief, patch_params, post_params};
+use super::{Applier, ApplyError, Leave, ask, patch_params, post_params};
 use crate::{
     leader::Term,
     observe::{convert, convert::ObservedSlice, thin},
@@ -265,7 +266,7 @@ impl Applier {
                     namespace = key.namespace,
                     workload = key.name,
                     slice,
-                    ?why,
+                    why = why_not(&why),
                     "a slice can't be written"
                 );
                 self.metrics.count_error("slice");
@@ -286,11 +287,16 @@ impl Applier {
     }
 }
 
+/// In words, for the log; conditions have their own.
+fn why_not(problem: &SliceProblem) -> &str {
+    match problem {
+        SliceProblem::Foreign => "somebody else's has its name",
+        SliceProblem::Refused(why) => why,
+    }
+}
+
 fn refused(error: &kube::Error) -> SliceProblem {
-    SliceProblem::Refused(match error {
-        kube::Error::Api(status) => status.message.clone(),
-        other => brief(other),
-    })
+    SliceProblem::Refused(plain(error))
 }
 
 fn body(slice: &SliceSpec) -> Value {

@@ -156,7 +156,7 @@ impl<T: Versioned> Layered<T> {
             };
         }
         if let Some(why) = self.unreadable.get(key) {
-            return Look::Unknown(format!("it can't be read: {why}"));
+            return Look::Unknown(why.clone());
         }
         match self.seen.get(key) {
             Some(object) => Look::Known(Arc::clone(object)),

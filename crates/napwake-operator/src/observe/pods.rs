@@ -4,7 +4,10 @@
 //! asked, for a moment of each pause.
 
 use kube::{Api, Client, api::ListParams};
-use napwake_cluster::thin::{Pod, PodPhase};
+use napwake_cluster::{
+    plain,
+    thin::{Pod, PodPhase},
+};
 use napwake_decide::Seen;
 
 /// More than this needn't be told apart.
@@ -19,7 +22,7 @@ pub(crate) async fn count_pods(client: &Client, namespace: &str, selector: &str)
             let left = list.items.iter().filter(|pod| counts(pod)).count();
             Seen::Known(u32::try_from(left).unwrap_or(u32::MAX))
         }
-        Err(error) => Seen::Unknown(format!("its pods can't be counted: {error}")),
+        Err(error) => Seen::Unknown(plain(&error)),
     }
 }
 

@@ -260,7 +260,7 @@ async fn say(
             return std::future::pending().await;
         };
         if let Err(error) = events.publish(notice).await {
-            tracing::warn!(error = &error as &dyn std::error::Error, "an event is lost");
+            tracing::warn!(%error, "an event is lost");
         }
     }
 }
