@@ -15,7 +15,7 @@ use napwake_decide::{Ports, world::WorkloadKey};
 use napwake_kit::{clock::Clock, metrics::Registry};
 use serde_json::{Value, json};
 use tokio::time::timeout;
-use tokio_util::task::TaskTracker;
+use tokio_util::sync::CancellationToken;
 use tower_test::mock;
 
 use crate::{
@@ -345,7 +345,7 @@ pub(crate) fn applier(client: &Client, index: Index) -> Applier {
     let shared = Arc::new(Shared::new(index));
     let metrics = OperatorMetrics::register(&mut Registry::default());
     let events = Events::new(client, clock.clone(), "napwake.dev/operator", "operator-1");
-    let prober = Prober::new(Arc::clone(&shared), clock.clone(), TaskTracker::new());
+    let prober = Prober::new(Arc::clone(&shared), clock.clone(), CancellationToken::new());
     Applier {
         client: client.clone(),
         slices: SliceQueue::new(metrics.slices_waiting.clone()),

@@ -3,9 +3,9 @@
 //! Connects, all at once and for a second at most, and closes at once without a
 //! byte, which wakes nothing and counts as nothing at the doorman (ROUTE-80).
 //! What comes of each goes into the index, and its ManagedWorkload is decided
-//! again. It never waits for anybody and nobody waits for it.
+//! again. No decision waits for a check; a stop ends all of them, and is waited for.
 
-use std::{collections::HashSet, fmt, net::SocketAddr, sync::Arc, time::Duration};
+use std::{collections::HashSet, convert::Infallible, fmt, net::SocketAddr, sync::Arc, time::Duration};
 
 use napwake_decide::world::{Check, CheckOutcome, Listener, WorkloadKey};
 use napwake_kit::clock::Clock;
@@ -15,7 +15,7 @@ use napwake_net::{
 };
 use parking_lot::Mutex;
 use tokio::sync::Semaphore;
-use tokio_util::task::TaskTracker;
+use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use crate::{queue::Urgency, shared::Shared};
 
@@ -31,6 +31,7 @@ pub(crate) struct Prober<C = Tcp> {
     shared: Arc<Shared>,
     clock: Clock,
     tasks: TaskTracker,
+    stop: CancellationToken,
     turns: Semaphore,
     /// Those under way, which needn't be begun again.
     under_way: Mutex<HashSet<Listener>>,
@@ -45,8 +46,9 @@ impl<C> fmt::Debug for Prober<C> {
 }
 
 impl Prober {
-    /// One that connects over TCP, to the doorman's pods by their addresses.
-    pub(crate) fn new(shared: Arc<Shared>, clock: Clock, tasks: TaskTracker) -> Self {
+    /// One that connects over TCP, to the doorman's pods by their addresses, until
+    /// `stop`.
+    pub(crate) fn new(shared: Arc<Shared>, clock: Clock, stop: CancellationToken) -> Self {
         let pace = Pace {
             timeout: PATIENCE,
             stagger: PATIENCE,
@@ -55,18 +57,19 @@ impl Prober {
             Dialer::new(AddressRule::own_pods(), pace),
             shared,
             clock,
-            tasks,
+            stop,
         )
     }
 }
 
 impl<C: Connect + Send + Sync + 'static> Prober<C> {
-    fn over(dialer: Dialer<C>, shared: Arc<Shared>, clock: Clock, tasks: TaskTracker) -> Self {
+    fn over(dialer: Dialer<C>, shared: Arc<Shared>, clock: Clock, stop: CancellationToken) -> Self {
         Self {
             dialer,
             shared,
             clock,
-            tasks,
+            tasks: TaskTracker::new(),
+            stop,
             turns: Semaphore::new(AT_ONCE),
             under_way: Mutex::default(),
         }
@@ -78,10 +81,22 @@ impl<C: Connect + Send + Sync + 'static> Prober<C> {
         for listener in listeners {
             if self.under_way.lock().insert(listener.clone()) {
                 let (prober, key) = (Arc::clone(self), key.clone());
-                self.tasks
-                    .spawn(async move { prober.check_one(key, listener).await });
+                self.tasks.spawn(async move {
+                    tokio::select! {
+                        () = prober.check_one(key, listener) => {}
+                        () = prober.stop.cancelled() => {}
+                    }
+                });
             }
         }
+    }
+
+    /// Waits until it's to stop, and then until no check is under way.
+    pub(crate) async fn stopped(self: Arc<Self>) -> Result<(), Infallible> {
+        self.stop.cancelled().await;
+        self.tasks.close();
+        self.tasks.wait().await;
+        Ok(())
     }
 
     async fn check_one(&self, key: WorkloadKey, listener: Listener) {

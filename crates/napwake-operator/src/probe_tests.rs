@@ -76,8 +76,8 @@ impl Bench {
             stagger: PATIENCE,
         };
         let dialer = Dialer::over(pods, AddressRule::own_pods(), pace);
-        let tasks = TaskTracker::new();
-        let prober = Prober::over(dialer, Arc::clone(&shared), clock, tasks);
+        let stop = CancellationToken::new();
+        let prober = Prober::over(dialer, Arc::clone(&shared), clock, stop);
         Self {
             prober: Arc::new(prober),
             shared,
@@ -158,4 +158,22 @@ async fn loopback_is_not_dialed() {
     bench.prober.check(&key("a"), vec![own]);
     bench.idle().await;
     assert!(bench.accepted.try_recv().is_err());
+}
+
+/// A stop is a stop: nothing is under way after it, however silent the pods are.
+#[tokio::test(start_paused = true)]
+async fn a_stop_ends_checks_and_waits_for_them() {
+    let bench = Bench::new(&[(20_000, Does::StaySilent), (20_001, Does::StaySilent)]);
+    bench.prober.check(&key("a"), vec![listener(20_000)]);
+    let begun = Instant::now();
+    let stop = async {
+        tokio::task::yield_now().await;
+        bench.prober.stop.cancel();
+        bench.prober.check(&key("a"), vec![listener(20_001)]);
+    };
+    let (stopped, ()) = tokio::join!(Arc::clone(&bench.prober).stopped(), stop);
+    stopped.unwrap();
+    assert!(bench.prober.tasks.is_empty());
+    assert_eq!(begun.elapsed(), Duration::ZERO);
+    assert_eq!(bench.outcome(20_000), None);
 }

@@ -11,7 +11,6 @@ use napwake_kit::{
     run::{Context, Fault},
     supervise::Supervisor,
 };
-use tokio_util::task::TaskTracker;
 
 use crate::{
     apply::{Applier, SliceQueue},
@@ -49,6 +48,8 @@ pub async fn run(args: OperatorArgs, context: Context) -> Result<(), Fault> {
         supervisor: &mut supervisor,
         doorman: &doorman(&args),
     });
+    let prober = Arc::clone(&parts.applier.prober);
+    supervisor.draining("connect checks", prober.stopped());
     let work = Arc::new(parts.work(&args));
     if args.wake_everybody {
         let errand = Errand::new(&args, Arc::clone(&work));
@@ -91,7 +92,8 @@ impl Parts {
         }));
         let instance = args.pod_name.clone();
         let events = Arc::new(Events::new(&client, clock.clone(), CONTROLLER, instance));
-        let prober = Prober::new(Arc::clone(&shared), clock.clone(), TaskTracker::new());
+        let stop = context.token.clone();
+        let prober = Prober::new(Arc::clone(&shared), clock.clone(), stop);
         let applier = Applier {
             slices: SliceQueue::new(metrics.slices_waiting.clone()),
             prober: Arc::new(prober),
