@@ -23,6 +23,7 @@ mod checks;
 mod clock;
 mod draft;
 pub mod lease;
+pub mod left_behind;
 mod lifecycle;
 pub mod optin;
 pub mod orphans;

@@ -251,6 +251,15 @@ pub struct Service {
     pub publishes: Publishes,
 }
 
+impl Service {
+    /// Whether its selector matches these labels of a pod (F-137); an empty one
+    /// matches none.
+    pub fn selects(&self, labels: &Map) -> bool {
+        let mut wanted = self.selector.iter();
+        !self.selector.is_empty() && wanted.all(|(key, value)| labels.get(key) == Some(value))
+    }
+}
+
 /// How callers reach a Service.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ServiceKind {

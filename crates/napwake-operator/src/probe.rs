@@ -5,7 +5,9 @@
 //! What comes of each goes into the index, and its ManagedWorkload is decided
 //! again. No decision waits for a check; a stop ends all of them, and is waited for.
 
-use std::{collections::HashSet, convert::Infallible, fmt, net::SocketAddr, sync::Arc, time::Duration};
+use std::{
+    collections::HashSet, convert::Infallible, fmt, net::SocketAddr, sync::Arc, time::Duration,
+};
 
 use napwake_decide::world::{Check, CheckOutcome, Listener, WorkloadKey};
 use napwake_kit::clock::Clock;

@@ -12,11 +12,9 @@
 
 use std::{collections::HashSet, sync::Arc, time::Duration};
 
-use napwake_api::{
-    names::signal,
-    workload::{TargetKind, TargetRef},
-};
+use napwake_api::workload::{TargetKind, TargetRef};
 use napwake_cluster::plain;
+use napwake_decide::left_behind::{Freeing, free};
 use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
 
@@ -116,8 +114,8 @@ impl Errand {
             }
         }
         let marked = self.marked();
-        for Marked { target, replicas } in &marked {
-            let freed = applier.free(term, &target.namespace, &target.target, *replicas);
+        for LeftBehind { target, freeing } in &marked {
+            let freed = applier.free(term, &target.namespace, &target.target, *freeing);
             complain(freed.await, &name(target), "can't wake");
         }
         workloads.is_empty() && marked.is_empty() && self.orphans().is_empty()
@@ -125,7 +123,7 @@ impl Errand {
 
     /// Targets with the mark of a pause and no ManagedWorkload that would wake
     /// them.
-    fn marked(&self) -> Vec<Marked> {
+    fn marked(&self) -> Vec<LeftBehind> {
         self.applier().shared.with(|index, now| {
             let named: HashSet<_> = index
                 .all_workloads(now)
@@ -137,16 +135,15 @@ impl Errand {
             let kinds = [TargetKind::Deployment, TargetKind::StatefulSet];
             let targets = kinds.map(|kind| index.targets(kind).all(now).collect::<Vec<_>>());
             let marked = targets.into_iter().flatten().filter_map(|one| {
-                let mark = one.target.annotations.get(signal::PAUSED_REPLICAS)?;
-                let replicas = mark.parse().unwrap_or(1).max(1);
+                let freeing = free(&one.target)?;
                 let target_ref = TargetRef {
                     kind: one.target.id.kind,
                     name: one.target.id.name.clone(),
                 };
                 let is_named = named.contains(&(one.namespace.clone(), target_ref));
-                (!is_named).then_some(Marked {
+                (!is_named).then_some(LeftBehind {
                     target: one,
-                    replicas,
+                    freeing,
                 })
             });
             marked.collect()
@@ -185,10 +182,11 @@ impl Errand {
     }
 }
 
-/// A target with the mark of a pause, and how many replicas that says.
-struct Marked {
+/// A target with the mark of a pause that nobody else would wake, and what to
+/// do about it.
+struct LeftBehind {
     target: Arc<ObservedTarget>,
-    replicas: i32,
+    freeing: Freeing,
 }
 
 fn name(target: &ObservedTarget) -> String {

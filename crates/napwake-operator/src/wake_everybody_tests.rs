@@ -1,6 +1,6 @@
 //! What the errand asks for, call by call.
 
-use napwake_api::workload::IpFamily;
+use napwake_api::{names::signal, workload::IpFamily};
 use napwake_decide::{ports::Caps, slices::slice_name};
 use serde_json::json;
 use tokio::time::Instant;

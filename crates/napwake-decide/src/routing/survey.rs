@@ -64,16 +64,8 @@ pub(crate) fn selecting<'w>(sight: &Sight<'w>, labels: &Map) -> Vec<&'w Service>
     sight
         .services
         .iter()
-        .filter(|service| service.deleted.is_none() && selects(service, labels))
+        .filter(|service| service.deleted.is_none() && service.selects(labels))
         .collect()
-}
-
-fn selects(service: &Service, labels: &Map) -> bool {
-    !service.selector.is_empty()
-        && service
-            .selector
-            .iter()
-            .all(|(key, value)| labels.get(key) == Some(value))
 }
 
 /// Judges every Service that selects the pods.

@@ -9,7 +9,10 @@ use kube::{
     api::{DeleteParams, Patch, Preconditions},
 };
 use napwake_api::ManagedWorkload;
-use napwake_decide::world::{Target, Workload};
+use napwake_decide::{
+    left_behind::Freeing,
+    world::{Target, Workload},
+};
 use serde_json::json;
 
 use super::{Applier, ApplyError, ask, patch_params, scale::Step};
@@ -43,25 +46,26 @@ impl Applier {
         }
     }
 
-    /// Gives a target with the mark of a pause, and without a ManagedWorkload,
-    /// its replicas back; one that has some loses the mark.
+    /// Frees a target with the mark of a pause, and without a ManagedWorkload.
     pub(crate) async fn free(
         &self,
         term: &Term,
         namespace: &str,
         target: &Target,
-        replicas: i32,
+        freeing: Freeing,
     ) -> Result<(), ApplyError> {
         let version = target.resource_version.clone();
         ask(term)?;
-        if target.replicas > 0 {
-            return self.mark(namespace, &target.id, None, &version).await;
+        match freeing {
+            Freeing::Unmark => self.mark(namespace, &target.id, None, &version).await,
+            Freeing::Wake { replicas } => {
+                let step = Step {
+                    from: 0,
+                    to: replicas,
+                    version,
+                };
+                self.scale(namespace, &target.id, &step).await
+            }
         }
-        let step = Step {
-            from: 0,
-            to: replicas,
-            version,
-        };
-        self.scale(namespace, &target.id, &step).await
     }
 }

@@ -214,7 +214,7 @@ impl Index {
         services
             .iter()
             .flatten()
-            .any(|one| selects(&one.service.selector, labels))
+            .any(|one| one.service.selects(labels))
     }
 
     /// The other ManagedWorkloads of the namespace that have the same target, or
@@ -259,14 +259,6 @@ fn as_opted(
             &observed.made,
         )
     })
-}
-
-/// Whether a Service's selector matches; an empty one selects nothing.
-pub(super) fn selects(selector: &Map, labels: &Map) -> bool {
-    !selector.is_empty()
-        && selector
-            .iter()
-            .all(|(key, value)| labels.get(key) == Some(value))
 }
 
 /// What is seen for the first time doesn't hurry.

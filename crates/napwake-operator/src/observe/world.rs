@@ -14,7 +14,6 @@ use napwake_decide::{
 use tokio::time::Instant;
 
 use super::{
-    concerns::selects,
     convert::{
         Made, ObservedNamespace, ObservedService, ObservedSlice, ObservedTarget, ObservedWorkload,
     },
@@ -154,7 +153,7 @@ impl Index {
             .within(&observed.workload.key.namespace, now)
             .filter(|one| {
                 routed.contains(one.service.name.as_str())
-                    || labels.is_some_and(|labels| selects(&one.service.selector, labels))
+                    || labels.is_some_and(|labels| one.service.selects(labels))
             })
             .map(|one| one.service.clone())
             .collect()
@@ -191,7 +190,7 @@ impl Index {
             Look::Known(service) => Seen::Known(
                 self.pods
                     .within(namespace, now)
-                    .filter(|pod| selects(&service.service.selector, &pod.labels))
+                    .filter(|pod| service.service.selects(&pod.labels))
                     .map(|pod| pod.pod.clone())
                     .collect(),
             ),
