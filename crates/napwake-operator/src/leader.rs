@@ -5,6 +5,8 @@
 //! Lease back at the end, so that the next one leads within a retry's time.
 //! Knows nothing of the work.
 
+mod trouble;
+
 use std::{convert::Infallible, future::Future, time::Duration};
 
 use jiff::Timestamp;
@@ -12,7 +14,11 @@ use k8s_openapi::{
     api::coordination::v1::{Lease, LeaseSpec},
     apimachinery::pkg::apis::meta::v1::MicroTime,
 };
-use kube::{Api, Client, api::PostParams, core::ObjectMeta};
+use kube::{
+    Api, Client,
+    api::PostParams,
+    core::{ObjectMeta, Status},
+};
 use napwake_api::names::{LEADER_LEASE, OPERATOR_FIELD_MANAGER};
 use napwake_cluster::plain;
 use napwake_decide::lease::{Election, LEASE_DURATION, Moment, RENEW_EVERY, Record, Step};
@@ -23,11 +29,10 @@ use tokio::{
 };
 use tokio_util::sync::CancellationToken;
 
+use self::trouble::{Failure, Trouble};
+
 /// How long one call about the Lease may take.
 const CALL: Duration = Duration::from_millis(1500);
-
-/// How soon a failed call is made again: often enough before the Lease is lost.
-const AGAIN: Duration = Duration::from_millis(500);
 
 /// Until when this process leads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -145,30 +150,32 @@ pub(crate) struct Candidate {
     /// The Lease as last read or written.
     lease: Option<Lease>,
     begun: Instant,
+    reading: Trouble,
+    writing: Trouble,
 }
 
 impl Candidate {
     /// Takes turns with others by the Lease of that namespace.
     pub(crate) fn new(client: Client, namespace: &str, me: String, clock: Clock) -> Self {
+        let leases = Api::namespaced(client, namespace);
+        Self::with(Some(leases), me, clock)
+    }
+
+    /// There's nobody to take turns with.
+    pub(crate) fn alone(clock: Clock) -> Self {
+        Self::with(None, String::new(), clock)
+    }
+
+    fn with(leases: Option<Api<Lease>>, me: String, clock: Clock) -> Self {
         Self {
-            leases: Some(Api::namespaced(client, namespace)),
+            leases,
             election: Election::new(me.clone()),
             me,
             clock,
             lease: None,
             begun: Instant::now(),
-        }
-    }
-
-    /// There's nobody to take turns with.
-    pub(crate) fn alone(clock: Clock) -> Self {
-        Self {
-            leases: None,
-            election: Election::new(String::new()),
-            me: String::new(),
-            clock,
-            lease: None,
-            begun: Instant::now(),
+            reading: Trouble::new("can't read the lease"),
+            writing: Trouble::new("can't write the lease"),
         }
     }
 
@@ -205,17 +212,18 @@ impl Candidate {
     /// Reads the Lease, as often as it takes.
     async fn look(&mut self, leases: &Api<Lease>) {
         loop {
-            match timeout(CALL, leases.get_opt(LEADER_LEASE)).await {
+            let failure = match timeout(CALL, leases.get_opt(LEADER_LEASE)).await {
                 Ok(Ok(lease)) => {
+                    self.reading.over();
                     let record = lease.as_ref().map(record);
                     self.lease = lease;
                     self.election.observe(record, self.now());
                     return;
                 }
-                Ok(Err(error)) => tracing::warn!(error = plain(&error), "can't read the lease"),
-                Err(_) => tracing::warn!("can't read the lease in time"),
-            }
-            sleep(AGAIN).await;
+                Ok(Err(error)) => Failure::Told(error),
+                Err(_) => Failure::Silence,
+            };
+            sleep(self.reading.failed(&failure)).await;
         }
     }
 
@@ -228,25 +236,33 @@ impl Candidate {
             None => timeout(CALL, leases.create(&params, &wanted)).await,
             Some(_) => timeout(CALL, leases.replace(LEADER_LEASE, &params, &wanted)).await,
         };
-        match written {
+        let failure = match written {
             Ok(Ok(lease)) => {
+                self.writing.over();
                 self.election.wrote(record(&lease), begun);
                 self.lease = Some(lease);
                 return Duration::ZERO;
             }
             // Somebody else was quicker, or it's gone: see who.
-            Ok(Err(kube::Error::Api(status))) if matches!(status.code, 404 | 409) => {
+            Ok(Err(kube::Error::Api(status))) if self.is_overtaken(&status) => {
                 self.look(leases).await;
                 return Duration::ZERO;
             }
-            Ok(Err(error)) => tracing::warn!(error = plain(&error), "can't write the lease"),
-            Err(_) => {
-                // It may have been written all the same.
-                tracing::warn!("can't write the lease in time");
-                self.look(leases).await;
-            }
+            Ok(Err(error)) => Failure::Told(error),
+            Err(_) => Failure::Silence,
+        };
+        let wait = self.writing.failed(&failure);
+        if matches!(failure, Failure::Silence) {
+            // It may have been written all the same.
+            self.look(leases).await;
         }
-        AGAIN
+        wait
+    }
+
+    /// Whether the Lease isn't as it was seen. Where none was, not to find it
+    /// means that its namespace is gone.
+    fn is_overtaken(&self, status: &Status) -> bool {
+        status.code == 409 || (status.code == 404 && self.lease.is_some())
     }
 
     /// So that another one may lead at once.

@@ -8,7 +8,7 @@ use std::sync::{
 use napwake_decide::lease::STOP_AFTER;
 use serde_json::{Value, json};
 
-use super::*;
+use super::{trouble::AGAIN, *};
 use crate::fixtures::{NOW, Server, api};
 
 /// Whether somebody works right now.
@@ -227,4 +227,47 @@ async fn one_that_is_alone_needs_no_lease() {
     let (ended, ()) = tokio::join!(leading, watching);
     ended.unwrap();
     assert!(!working.now());
+}
+
+/// What is refused is tried later and later: in a namespace that is being
+/// deleted nothing can be made any more.
+#[tokio::test(start_paused = true)]
+async fn backs_off_where_it_is_refused() {
+    stand(async |server, working, token| {
+        let mut server = server.patient(2 * AGAIN.last);
+        server.refuse(404, "NotFound").await;
+        server.refuse(403, "Forbidden").await;
+        let mut waits = Vec::new();
+        for _ in 0..8 {
+            let begun = Instant::now();
+            let call = server.refuse(403, "Forbidden").await;
+            assert_eq!(call.line, format!("POST {LEASES}"));
+            waits.push(begun.elapsed());
+        }
+        let expected = [500, 1_000, 2_000, 4_000, 8_000, 16_000, 30_000, 30_000];
+        assert_eq!(waits, expected.map(Duration::from_millis));
+        server.answer(201, lease(1, Some("me"), EARLIER)).await;
+        settle().await;
+        assert!(working.now());
+        token.cancel();
+        server.answer(200, lease(2, None, EARLIER)).await;
+        server
+    })
+    .await;
+}
+
+/// Nothing is found in a namespace that is gone, and there's no hurry.
+#[tokio::test(start_paused = true)]
+async fn does_not_spin_where_its_namespace_is_gone() {
+    stand(async |mut server, _, token| {
+        server.refuse(404, "NotFound").await;
+        server.refuse(404, "NotFound").await;
+        let begun = Instant::now();
+        let call = server.refuse(404, "NotFound").await;
+        assert_eq!(call.line, format!("POST {LEASES}"));
+        assert_eq!(begun.elapsed(), AGAIN.first);
+        token.cancel();
+        server
+    })
+    .await;
 }

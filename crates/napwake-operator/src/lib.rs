@@ -6,6 +6,7 @@
 
 mod apply;
 mod args;
+mod backoff;
 #[cfg(test)]
 mod fixtures;
 mod leader;

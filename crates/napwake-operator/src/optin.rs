@@ -28,6 +28,7 @@ use serde_json::json;
 
 use crate::{
     apply::{ApplyError, ask, patch_params, post_params},
+    backoff::{Failures, Waits},
     leader::Term,
     observe::{Look, TargetKey, convert, convert::Made, convert::ObservedTarget},
     queue::{Next, Room, Urgency},
@@ -38,22 +39,36 @@ use crate::{
 const ROOM: Room = Room { usual: 4, wakes: 0 };
 
 /// How soon a write that failed is tried again.
-const RETRY: Duration = Duration::from_secs(5);
+const RETRIES: Waits = Waits {
+    first: Duration::from_secs(5),
+    last: Duration::from_mins(5),
+};
 
 /// apps/v1, of Deployments and StatefulSets.
 const APPS: &str = "apps/v1";
 
 /// Looks at Deployments and StatefulSets.
 pub(crate) struct OptIns {
-    pub(crate) client: Client,
-    pub(crate) shared: Arc<Shared>,
-    pub(crate) events: Arc<Events>,
+    client: Client,
+    shared: Arc<Shared>,
+    events: Arc<Events>,
+    failures: Failures<TargetKey>,
 }
 
 impl OptIns {
+    pub(crate) fn new(client: Client, shared: Arc<Shared>, events: Arc<Events>) -> Self {
+        Self {
+            client,
+            shared,
+            events,
+            failures: Failures::new(RETRIES),
+        }
+    }
+
     /// Looks at everybody, and again whenever anything concerns them, for as
     /// long as `term` lasts.
     pub(crate) async fn run(&self, term: Term) -> Infallible {
+        self.failures.forget_all();
         let keys = self.shared.with(|index, now| {
             let kinds = [TargetKind::Deployment, TargetKind::StatefulSet];
             let targets = kinds.map(|kind| {
@@ -71,6 +86,7 @@ impl OptIns {
 
     async fn look_at(&self, key: TargetKey, term: &Term) -> Next {
         let Some((target, OptIn { wish, unreadable })) = self.wish(&key) else {
+            self.failures.over(&key);
             return Next::WhenAsked;
         };
         if term.is_mine() {
@@ -79,7 +95,10 @@ impl OptIns {
             }
         }
         match self.grant(term, &key.namespace, &target, wish).await {
-            Ok(()) => return Next::WhenAsked,
+            Ok(()) => {
+                self.failures.over(&key);
+                return Next::WhenAsked;
+            }
             // Somebody else was quicker: it's looked at again all the same.
             Err(ApplyError::Stale { .. } | ApplyError::NotLeader) => {}
             Err(error) => tracing::warn!(
@@ -90,7 +109,8 @@ impl OptIns {
                 "can't opt in or out"
             ),
         }
-        Next::After(RETRY)
+        let (_, wait) = self.failures.another(key);
+        Next::After(wait)
     }
 
     /// What should be, unless the workload or its namespace is gone or can't be

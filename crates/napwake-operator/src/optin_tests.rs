@@ -24,11 +24,8 @@ where
         index.apply_workload(workload("a", 5, patch), now);
     }
     let applier = applier(&client, index);
-    let opt_ins = OptIns {
-        client,
-        shared: Arc::clone(&applier.shared),
-        events: Arc::clone(&applier.events),
-    };
+    let (shared, events) = (Arc::clone(&applier.shared), Arc::clone(&applier.events));
+    let opt_ins = OptIns::new(client, shared, events);
     let server = {
         let running = opt_ins.run(Term::endless());
         tokio::select! {
@@ -166,7 +163,26 @@ async fn a_name_taken_meanwhile_is_waited_for() {
             .answer(201, workload_json("a", 6, made_by_label("a")))
             .await;
         assert_eq!(again.body["metadata"]["name"], "a");
-        assert_eq!(begun.elapsed().as_secs(), RETRY.as_secs());
+        assert_eq!(begun.elapsed().as_secs(), RETRIES.first.as_secs());
+        server
+    })
+    .await;
+}
+
+/// What is refused again and again is tried later and later.
+#[tokio::test(start_paused = true)]
+async fn failures_back_off() {
+    let labels = json!({"labels": {"napwake.dev/managed": "true"}});
+    opt(labels, None, async |server| {
+        let mut server = server.patient(2 * RETRIES.last);
+        server.refuse(403, "Forbidden").await;
+        let mut waits = Vec::new();
+        for _ in 0..8 {
+            let begun = Instant::now();
+            server.refuse(403, "Forbidden").await;
+            waits.push(begun.elapsed().as_secs());
+        }
+        assert_eq!(waits, [5, 10, 20, 40, 80, 160, 300, 300]);
         server
     })
     .await;

@@ -8,6 +8,7 @@ use napwake_cluster::plain;
 
 use crate::{
     apply::{Applier, ApplyError},
+    backoff::{Failures, Waits},
     leader::Term,
     observe::Key,
     queue::{Next, Room, Urgency},
@@ -17,7 +18,10 @@ use crate::{
 const ROOM: Room = Room { usual: 4, wakes: 0 };
 
 /// How soon one that couldn't be deleted is looked at again.
-const RETRY: Duration = Duration::from_secs(30);
+const RETRIES: Waits = Waits {
+    first: Duration::from_secs(5),
+    last: Duration::from_mins(5),
+};
 
 /// Looks at every slice of Napwake's, for as long as `term` lasts.
 pub(crate) async fn collect(applier: &Applier, term: &Term) -> Infallible {
@@ -28,22 +32,41 @@ pub(crate) async fn collect(applier: &Applier, term: &Term) -> Infallible {
     for key in all {
         slices.add(key, Urgency::Usual);
     }
-    slices.run(ROOM, |key, _| look_at(applier, term, key)).await
+    let failures = Failures::new(RETRIES);
+    let failures = &failures;
+    let work = |key: Key, _| async move {
+        let next = look_at(applier, term, &key).await;
+        match next {
+            Looked::Settled => {
+                failures.over(&key);
+                Next::WhenAsked
+            }
+            Looked::Failed => Next::After(failures.another(key).1),
+        }
+    };
+    slices.run(ROOM, work).await
 }
 
-async fn look_at(applier: &Applier, term: &Term, key: Key) -> Next {
-    let orphan = applier.shared.with(|index, now| index.orphan(&key, now));
+/// What came of looking at a slice.
+enum Looked {
+    /// It's somebody's, or gone.
+    Settled,
+    Failed,
+}
+
+async fn look_at(applier: &Applier, term: &Term, key: &Key) -> Looked {
+    let orphan = applier.shared.with(|index, now| index.orphan(key, now));
     let Some(orphan) = orphan else {
-        return Next::WhenAsked;
+        return Looked::Settled;
     };
-    let (namespace, slice) = &key;
+    let (namespace, slice) = key;
     match applier.collect(term, &orphan).await {
         Ok(()) => {
             let service = orphan.slice.spec.service.as_str();
             tracing::info!(namespace, slice, service, "nobody stands for it: deleted");
-            Next::WhenAsked
+            Looked::Settled
         }
-        Err(ApplyError::Stale { .. }) => Next::After(RETRY),
+        Err(ApplyError::Stale { .. }) => Looked::Failed,
         Err(error) => {
             let error = plain(&error);
             tracing::warn!(
@@ -52,7 +75,7 @@ async fn look_at(applier: &Applier, term: &Term, key: Key) -> Next {
                 error,
                 "can't delete what nobody stands for"
             );
-            Next::After(RETRY)
+            Looked::Failed
         }
     }
 }

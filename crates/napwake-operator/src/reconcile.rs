@@ -4,17 +4,17 @@
 //! Holds no logic of its own: what to do is `decide`'s, how is `apply`'s. A
 //! stamp leads to the same function, and from it straight to one scale write.
 
-use std::{collections::HashMap, sync::Arc, time::Duration};
+use std::{sync::Arc, time::Duration};
 
 use jiff::Timestamp;
 use napwake_cluster::plain;
 use napwake_decide::{Plan, Seen, World, Write, decide, world::WorkloadKey};
 use napwake_kit::clock::Clock;
-use parking_lot::Mutex;
 use tokio::time::Instant;
 
 use crate::{
     apply::{Applier, ApplyError, Leave},
+    backoff::{Failures, Waits},
     leader::Term,
     observe::{Look, count_pods},
     queue::{Hurry, Next, Room, Urgency},
@@ -30,19 +30,18 @@ const ROOM: Room = Room {
 /// Plans in a row for one workload before others get their turn.
 const ROUNDS: usize = 12;
 
-/// How soon a plan that failed is made anew, doubled each time in a row.
-const FIRST_RETRY: Duration = Duration::from_millis(250);
-
-/// The longest such wait.
-const LAST_RETRY: Duration = Duration::from_mins(1);
+/// How soon a plan that failed is made anew.
+const RETRIES: Waits = Waits {
+    first: Duration::from_millis(250),
+    last: Duration::from_mins(1),
+};
 
 /// Looks at ManagedWorkloads.
 pub(crate) struct Reconciler {
     pub(crate) applier: Applier,
     shared: Arc<Shared>,
     clock: Clock,
-    /// Failures in a row.
-    failed: Mutex<HashMap<WorkloadKey, u32>>,
+    failures: Failures<WorkloadKey>,
 }
 
 impl Reconciler {
@@ -50,7 +49,7 @@ impl Reconciler {
         Self {
             shared: Arc::clone(&applier.shared),
             clock: applier.clock.clone(),
-            failed: Mutex::default(),
+            failures: Failures::new(RETRIES),
             applier,
         }
     }
@@ -58,7 +57,7 @@ impl Reconciler {
     /// Looks at every workload, and again whenever anything concerns it, for as
     /// long as `term` lasts.
     pub(crate) async fn run(&self, term: Term) -> std::convert::Infallible {
-        self.failed.lock().clear();
+        self.failures.forget_all();
         let keys = self.shared.with(|index, now| {
             let workloads = index.all_workloads(now);
             workloads
@@ -86,7 +85,7 @@ impl Reconciler {
     async fn settle(&self, key: &WorkloadKey, leave: Leave<'_>) -> Next {
         for _ in 0..ROUNDS {
             let Some((world, plan)) = self.decide(key).await else {
-                self.failed.lock().remove(key);
+                self.failures.over(key);
                 return Next::WhenAsked;
             };
             let again = plan.again;
@@ -102,7 +101,7 @@ impl Reconciler {
                 };
             }
             if settled {
-                self.failed.lock().remove(key);
+                self.failures.over(key);
                 return self.next(again);
             }
         }
@@ -112,7 +111,7 @@ impl Reconciler {
             rounds = ROUNDS,
             "not settled yet"
         );
-        Next::After(FIRST_RETRY)
+        Next::After(RETRIES.first)
     }
 
     /// Decides from what is known. Pods are counted only where nothing else is
@@ -167,14 +166,9 @@ impl Reconciler {
     /// When to decide anew after a failure, unless something changes before.
     fn retry(&self, key: &WorkloadKey, error: &ApplyError) -> Duration {
         if matches!(error, ApplyError::WakeFirst) {
-            return FIRST_RETRY; // It's waiting already.
+            return RETRIES.first; // It's waiting already.
         }
-        let count = {
-            let mut failed = self.failed.lock();
-            let count = failed.entry(key.clone()).or_insert(0);
-            *count = count.saturating_add(1);
-            *count
-        };
+        let (count, wait) = self.failures.another(key.clone());
         let (namespace, workload) = (&key.namespace, &key.name);
         let told = plain(error);
         match error {
@@ -188,8 +182,7 @@ impl Reconciler {
             }
             ApplyError::NotLeader | ApplyError::WakeFirst => {}
         }
-        let doublings = count.saturating_sub(1).min(16);
-        FIRST_RETRY.saturating_mul(1 << doublings).min(LAST_RETRY)
+        wait
     }
 }
 

@@ -111,11 +111,7 @@ impl Parts {
     }
 
     fn work(self, args: &OperatorArgs) -> Work {
-        let opt_ins = OptIns {
-            client: self.applier.client.clone(),
-            shared: Arc::clone(&self.shared),
-            events: self.events,
-        };
+        let opt_ins = OptIns::new(self.applier.client.clone(), self.shared, self.events);
         // Whoever wakes everybody takes no one in.
         let opt_ins = (!args.wake_everybody).then_some(opt_ins);
         Work::new(Reconciler::new(self.applier), opt_ins, args.caps())

@@ -15,14 +15,18 @@ use serde::{Deserialize, de::IgnoredAny};
 use tokio::{sync::watch, time::sleep};
 
 use crate::{
-    apply::Applier, leader::Term, observe::convert, optin::OptIns, orphans, reconcile::Reconciler,
+    apply::Applier, backoff::Waits, leader::Term, observe::convert, optin::OptIns, orphans,
+    reconcile::Reconciler,
 };
 
 /// Objects in one page of the list.
 const PAGE: u32 = 250;
 
-/// How soon a list that failed is tried again.
-const RETRY: Duration = Duration::from_secs(1);
+/// How soon a list that failed is tried again: nothing is done until then.
+const RETRIES: Waits = Waits {
+    first: Duration::from_secs(1),
+    last: Duration::from_secs(5),
+};
 
 /// The work of a leader.
 pub(crate) struct Work {
@@ -78,12 +82,14 @@ impl Work {
 
     /// Reads everything that the ledger of ports is made of.
     async fn catch_up(&self) {
+        let mut failures = 0;
         let workloads = loop {
             match self.list().await {
                 Ok(workloads) => break workloads,
                 Err(error) => tracing::warn!(error = plain(&error), "can't list ManagedWorkloads"),
             }
-            sleep(RETRY).await;
+            failures += 1;
+            sleep(RETRIES.after(failures)).await;
         };
         let shared = &self.applier().shared;
         for workload in workloads {
