@@ -2,7 +2,7 @@
 //!
 //! Owns the `ManagedWorkload` API, every name that appears in a cluster, the
 //! condition types and reasons, the settings and how they are read, and the
-//! form of stamps and durations. Decides nothing, reads no clock, and talks to
+//! form of stamps and durations, and the spans that both processes go by. Decides nothing, reads no clock, and talks to
 //! nobody.
 
 #![allow(
@@ -10,6 +10,7 @@
     reason = "printer columns repeat their types; the lint reads whole crates only"
 )]
 
+pub mod agreed;
 pub mod condition;
 pub mod names;
 pub mod settings;

@@ -5,6 +5,7 @@
 
 use std::{fmt, str::FromStr, time::Duration};
 
+use jiff::SignedDuration;
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
 /// A length of time, zero or more, as people write it: `90s`, `2m`, `1h30m`.
@@ -33,8 +34,12 @@ impl Span {
     }
 
     /// The same length for arithmetic with times of day.
-    pub fn signed(self) -> jiff::SignedDuration {
-        jiff::SignedDuration::try_from(self.0).unwrap_or(jiff::SignedDuration::MAX)
+    pub const fn signed(self) -> SignedDuration {
+        let seconds = self.0.as_secs().cast_signed();
+        if seconds < 0 {
+            return SignedDuration::MAX; // It was too long for the type.
+        }
+        SignedDuration::new(seconds, self.0.subsec_nanos().cast_signed())
     }
 }
 
@@ -162,6 +167,13 @@ mod tests {
     #[case("１s")]
     fn refuses_what_go_and_cel_read_differently(#[case] text: &str) {
         assert_eq!(text.parse::<Span>(), Err(NotASpan));
+    }
+
+    #[test]
+    fn no_length_is_too_long_for_arithmetic() {
+        let signed = |length: Duration| Span(length).signed();
+        assert_eq!(signed(Duration::MAX), SignedDuration::MAX);
+        assert_eq!(signed(Duration::from_millis(90_500)).as_millis(), 90_500);
     }
 
     proptest! {

@@ -1,6 +1,7 @@
 //! Every span that a decision goes by and that nobody sets.
 
 use jiff::{SignedDuration, Timestamp};
+use napwake_api::agreed;
 
 /// How long routing may take from the start of a pause. After that the pause
 /// goes on with whatever is routed (ROUTE-38).
@@ -35,7 +36,7 @@ pub const SLICE_SETTLES: SignedDuration = SignedDuration::from_secs(3);
 pub const MARK_BOUND: SignedDuration = SignedDuration::from_secs(5);
 
 /// How long a route that leaves is still served (DRAIN-17).
-pub const DRAIN: SignedDuration = SignedDuration::from_secs(30);
+pub const DRAIN: SignedDuration = agreed::ROUTE_DRAIN.signed();
 
 /// How long a port rests after that (DRAIN-21).
 pub const REST: SignedDuration = SignedDuration::from_secs(60);
@@ -46,7 +47,7 @@ pub const REST: SignedDuration = SignedDuration::from_secs(60);
 pub const READY_BEFORE_THE_END: SignedDuration = SignedDuration::from_mins(1);
 
 /// How far a stamp may lie in the future, for clocks differ (T-12).
-pub const SKEW: SignedDuration = SignedDuration::from_secs(60);
+pub const SKEW: SignedDuration = agreed::CLOCK_SKEW.signed();
 
 /// When to look again at something unknown, though no watch has told of it.
 pub const LOOK_AGAIN: SignedDuration = SignedDuration::from_secs(2);

@@ -1,17 +1,15 @@
 //! How long ago something was, by the clock of whoever wrote it down.
 //!
-//! Owns how far two clocks may differ (T-12).
+//! Owns what counts as recent where two clocks differ (T-12).
 
 use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
-
-/// How far ahead another's clock may be (T-12).
-const AHEAD: Duration = Duration::from_mins(1);
+use napwake_api::agreed;
 
 /// Whether `at` is further ahead than clocks may differ: no time to go by.
 pub(crate) fn is_too_far_ahead(at: Timestamp, now: Timestamp) -> bool {
-    at.duration_since(now) > signed(AHEAD)
+    at.duration_since(now) > agreed::CLOCK_SKEW.signed()
 }
 
 /// Whether `at` is less than `span` ago, or ahead by no more than clocks may

@@ -5,6 +5,8 @@
 
 use std::time::Duration;
 
+use napwake_api::agreed;
+
 /// How long after SIGTERM new connections are accepted (DRAIN-11).
 pub const POD_ACCEPTS: Duration = Duration::from_secs(15);
 
@@ -12,7 +14,7 @@ pub const POD_ACCEPTS: Duration = Duration::from_secs(15);
 pub const POD_ENDS: Duration = Duration::from_secs(25);
 
 /// How long the port of a removed route is served (DRAIN-17).
-pub const ROUTE_LISTENS: Duration = Duration::from_secs(30);
+pub const ROUTE_LISTENS: Duration = agreed::ROUTE_DRAIN.get();
 
 /// How long connections of a removed route go on (DRAIN-25).
 pub const ROUTE_PASSES: Duration = Duration::from_mins(5);

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::Timestamp;
+use napwake_api::settings::DEFAULT_MAX_WAIT;
 use napwake_api::stamp::{LastRequest, Stamp};
 use napwake_api::workload::{Phase, WakeMode, WakePage};
 use napwake_gate::click::Asked;
@@ -246,13 +247,14 @@ impl Route {
             .collect()
     }
 
-    /// How long callers are held: the longest of the workloads behind the route.
+    /// How long callers are held: the longest of the workloads behind the route,
+    /// or HOLD-26's default once they are gone.
     pub fn max_wait(&self) -> Duration {
         self.workloads
             .iter()
             .map(|workload| workload.max_wait)
             .max()
-            .unwrap_or(DEFAULT_MAX_WAIT)
+            .unwrap_or(DEFAULT_MAX_WAIT.get())
     }
 
     /// Whether any of its workloads is pausing, so that a request that is passed
@@ -262,7 +264,3 @@ impl Route {
             .any(|workload| matches!(workload.state, State::Pausing(_)))
     }
 }
-
-/// How long callers of a route are held once its ManagedWorkloads are gone
-/// (HOLD-26's default).
-const DEFAULT_MAX_WAIT: Duration = Duration::from_mins(2);
