@@ -33,8 +33,24 @@ pub(crate) struct History {
     _watching: JoinSet<()>,
 }
 
-/// Versions, and what was new with them.
-type Log = Arc<Mutex<BTreeSet<(u64, String)>>>;
+type Log = Arc<Mutex<Seen>>;
+
+/// What the watches have seen.
+#[derive(Debug, Default)]
+struct Seen {
+    /// Versions, and what was new with them.
+    news: BTreeSet<(u64, String)>,
+    /// Watches that ended, after which nothing more is known of their kind.
+    ended: Vec<String>,
+}
+
+/// What is told of it.
+#[derive(Debug)]
+struct Told {
+    /// In order.
+    news: Vec<String>,
+    ended: Vec<String>,
+}
 
 impl History {
     /// Begins to watch ManagedWorkloads, Deployments, Pods and Napwake's slices.
@@ -57,22 +73,29 @@ impl History {
         }
     }
 
-    /// All of it, in order.
-    pub(crate) fn told(&self) -> Vec<String> {
-        let log = self.log.lock().unwrap_or_else(PoisonError::into_inner);
-        log.iter().map(|(_, what)| what.clone()).collect()
+    fn told(&self) -> Told {
+        let seen = self.log.lock().unwrap_or_else(PoisonError::into_inner);
+        Told {
+            news: seen.news.iter().map(|(_, what)| what.clone()).collect(),
+            ended: seen.ended.clone(),
+        }
     }
 
     /// Waits until all of this has happened, and sees that it was in this order
     /// when each is taken where it last came.
     pub(crate) async fn has_in_order(&self, expected: &[&str]) -> Result<()> {
-        let has_all = |told: &Vec<String>| {
-            let is_there = |word: &&str| told.iter().any(|told| told == word);
-            expected.iter().all(is_there)
+        let has_all = |told: &Told| {
+            let is_there = |word: &&str| told.news.iter().any(|told| told == word);
+            expected.iter().all(is_there) || !told.ended.is_empty()
         };
         let probe = || async { Ok(self.told()) };
         let what = format!("all of {expected:?}");
         let told = wait::until(&what, PATIENCE, probe, has_all).await?;
+        let Told { news: told, ended } = told;
+        ensure!(
+            ended.is_empty(),
+            "the watches of {ended:?} ended: {told:#?}"
+        );
         let places = expected
             .iter()
             .map(|word| told.iter().rposition(|told| told == word));
@@ -86,7 +109,8 @@ impl History {
     }
 }
 
-/// Notes whatever is new about each object.
+/// Notes whatever is new about each object, and that nothing more comes should
+/// the watch ever end.
 async fn follow<K>(
     api: Api<K>,
     config: watcher::Config,
@@ -103,9 +127,11 @@ async fn follow<K>(
     let mut known: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
     let mut stream = std::pin::pin!(watcher(api, config).default_backoff());
     loop {
-        // An error is one of the watch's, which begins anew by itself.
-        let Ok(Some(event)) = stream.try_next().await else {
-            continue;
+        let event = match stream.try_next().await {
+            Ok(Some(event)) => event,
+            Ok(None) => break,
+            // It begins anew by itself, after a while.
+            Err(_) => continue,
         };
         let (object, words) = match event {
             watcher::Event::Apply(object) | watcher::Event::InitApply(object) => {
@@ -121,11 +147,14 @@ async fn follow<K>(
         let version = object.resource_version().unwrap_or_default();
         let old = known.insert(object.name_any(), words.clone());
         let old = old.unwrap_or_default();
-        let mut log = log.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut seen = log.lock().unwrap_or_else(PoisonError::into_inner);
         for word in words.difference(&old) {
-            log.insert((version.parse().unwrap_or_default(), word.clone()));
+            let version = version.parse().unwrap_or_default();
+            seen.news.insert((version, word.clone()));
         }
     }
+    let mut seen = log.lock().unwrap_or_else(PoisonError::into_inner);
+    seen.ended.push(K::plural(&()).into_owned());
 }
 
 fn title<K: Resource<DynamicType = ()>>(object: &K) -> String {
