@@ -118,6 +118,8 @@ pub mod event {
     pub const PAUSED: &str = "Paused";
     /// Activity ended a pause before its pods were gone.
     pub const PAUSE_CALLED_OFF: &str = "PauseCalledOff";
+    /// A pause that was asked for isn't begun, for activity counts as later.
+    pub const PAUSE_OVERTAKEN: &str = "PauseOvertaken";
     /// The workload starts to wake.
     pub const RESUMING: &str = "Resuming";
     /// A pod of the woken workload is Ready.

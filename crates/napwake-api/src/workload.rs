@@ -197,6 +197,9 @@ pub struct ManagedWorkloadStatus {
     /// The pause under way, or none while the workload runs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pause: Option<PauseStatus>,
+    /// The last pause that was asked for, and what came of it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pause_asked: Option<PauseAsked>,
     /// The wake under way, or none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub resume: Option<ResumeStatus>,
@@ -302,6 +305,25 @@ pub enum PauseReason {
     Requested,
     /// Found at 0 with the mark that Napwake leaves on what it pauses.
     Recovered,
+}
+
+/// A pause that was asked for.
+#[derive(Serialize, Deserialize, Clone, Debug, PartialEq, Eq, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct PauseAsked {
+    /// When, as `napwake.dev/pause-requested` says.
+    pub at: MicroTime,
+    /// What came of it.
+    pub answer: PauseAnswer,
+}
+
+/// What comes of a pause that is asked for.
+#[derive(Serialize, Deserialize, Clone, Copy, Debug, PartialEq, Eq, Hash, JsonSchema)]
+pub enum PauseAnswer {
+    /// A pause began, or was under way already.
+    Taken,
+    /// The workload was used at a time that counts as later: it stays awake.
+    Overtaken,
 }
 
 /// A wake under way.

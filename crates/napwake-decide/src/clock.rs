@@ -40,7 +40,7 @@ pub(crate) struct Signals {
     /// Use of the workload, as far as the annotations tell.
     pub(crate) activities: Vec<Activity>,
     /// A pause asked for.
-    pause: Option<Stamp>,
+    pub(crate) pause: Option<Stamp>,
     /// When the first stamp that lies too far ahead will count (T-12).
     pub(crate) due: Option<Timestamp>,
     /// What could not be read and is passed over, for people.

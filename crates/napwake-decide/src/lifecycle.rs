@@ -23,6 +23,7 @@ use crate::{
 };
 
 mod aside;
+mod asked;
 mod leaving;
 mod pause;
 
@@ -68,6 +69,7 @@ fn managed(s: &Settled, target: &Target, draft: &mut Draft) {
         Some(Phase::Paused) => paused(s, target, draft),
         Some(Phase::Resuming) => resuming(s, target, draft),
     }
+    asked::answer(s, draft);
 }
 
 /// A workload that was never looked at, or another one under the same name

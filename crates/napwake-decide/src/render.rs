@@ -9,7 +9,8 @@ use napwake_api::{
     ManagedWorkloadStatus,
     condition::{self, ConditionType, ReadyReason, RouteReason, Status, TargetReason, Wanted},
     names::event,
-    workload::{ActivitySource, IpFamily, PauseReason},
+    stamp,
+    workload::{ActivitySource, ClockStatus, IpFamily, PauseReason},
 };
 
 use crate::{
@@ -54,6 +55,16 @@ pub(crate) fn pausing(reason: PauseReason) -> &'static str {
 
 pub(crate) fn called_off(source: ActivitySource) -> String {
     format!("The pause is called off: {}", cause(source))
+}
+
+pub(crate) fn pause_overtaken(asked: Timestamp, clock: &ClockStatus) -> String {
+    format!(
+        "The pause asked for at {} isn't begun: {} at {}, which counts as later. To pause it all \
+         the same, ask again",
+        stamp::render(asked),
+        cause(clock.last_activity_source),
+        stamp::render(clock.last_activity.0),
+    )
 }
 
 pub(crate) fn resuming(source: ActivitySource) -> String {
