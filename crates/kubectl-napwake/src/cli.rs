@@ -10,7 +10,7 @@ use crate::{
     cluster::Cluster,
     complete,
     outcome::Failure,
-    signal::{self, Signal},
+    signal::{self, Sent, Signal},
     status,
 };
 
@@ -25,7 +25,7 @@ pub(crate) struct Cli {
 }
 
 /// Where to look, as kubectl's own flags say it.
-#[derive(Debug, Args)]
+#[derive(Debug, Default, Args)]
 pub(crate) struct Place {
     /// Namespace to look in, instead of the context's
     #[arg(short, long, global = true, value_name = "NAMESPACE")]
@@ -51,6 +51,12 @@ enum Command {
     /// Pause a workload now, without waiting until it's idle
     Pause(Wish),
     /// Print the script that completes this command in a shell
+    ///
+    /// The script completes kubectl-napwake. For kubectl napwake, kubectl asks a
+    /// program named kubectl_complete-napwake, which this one is by that name:
+    ///
+    ///     ln -s "$(command -v kubectl-napwake)" ~/.local/bin/kubectl_complete-napwake
+    #[command(verbatim_doc_comment)]
     Completion {
         /// The shell to complete in
         shell: Shell,
@@ -108,7 +114,7 @@ pub(crate) async fn run(cli: Cli) -> Result<(), Failure> {
 
 async fn send(place: &Place, signal: Signal, wish: &Wish) -> Result<(), Failure> {
     let cluster = Cluster::connect(place).await?;
-    signal::send(&cluster, signal, &wish.name).await?;
+    let stamp = signal::send(&cluster, signal, &wish.name).await?;
     let mut out = anstream::stdout();
     if !wish.wait {
         return Ok(writeln!(
@@ -125,7 +131,8 @@ async fn send(place: &Place, signal: Signal, wish: &Wish) -> Result<(), Failure>
         signal.asked()
     )?;
     let timeout: Duration = wish.timeout.get();
-    signal::wait(&cluster, signal, &wish.name, timeout).await?;
+    let sent = Sent { signal, stamp };
+    signal::wait(&cluster, sent, &wish.name, timeout).await?;
     Ok(writeln!(
         out,
         "managedworkload/{} {}",

@@ -1,7 +1,7 @@
 //! The connection to the cluster that kubectl would use.
 
 use anyhow::{Context, Result, anyhow};
-use kube::{Api, Client, Config, config::KubeConfigOptions};
+use kube::{Api, Client, Config, config::KubeConfigOptions, core::Status};
 use napwake_api::ManagedWorkload;
 
 use crate::cli::Place;
@@ -47,9 +47,10 @@ impl Cluster {
 /// What an error of the API server means to somebody at a terminal.
 pub(crate) fn explain(error: kube::Error, doing: &str) -> anyhow::Error {
     let hint = match &error {
-        kube::Error::Api(status) if status.is_not_found() => {
-            "; is Napwake installed, and the name right? `kubectl napwake status` lists them"
+        kube::Error::Api(status) if status.is_not_found() && names_it(status) => {
+            "; there is none of that name, `kubectl napwake status` lists what there is"
         }
+        kube::Error::Api(status) if status.is_not_found() => "; is Napwake installed there?",
         kube::Error::Api(status) if status.is_forbidden() => {
             "; ask for rights on managedworkloads.napwake.dev"
         }
@@ -63,6 +64,12 @@ pub(crate) fn explain(error: kube::Error, doing: &str) -> anyhow::Error {
     said.context(format!("can't {doing}{hint}"))
 }
 
+/// Whether it's an object that wasn't found, rather than its kind.
+fn names_it(status: &Status) -> bool {
+    let details = status.details.as_ref();
+    details.is_some_and(|details| !details.name.is_empty())
+}
+
 #[cfg(test)]
 mod tests {
     use rstest::rstest;
@@ -71,8 +78,13 @@ mod tests {
     use crate::outcome::one_line;
 
     fn answer(code: u16, reason: &str) -> kube::Error {
+        about("db", code, reason)
+    }
+
+    fn about(name: &str, code: u16, reason: &str) -> kube::Error {
         let status = serde_json::json!({
             "code": code, "reason": reason, "message": "managedworkloads \"db\" said no",
+            "details": {"name": name, "kind": "managedworkloads"},
         });
         kube::Error::Api(serde_json::from_value(status).expect("readable"))
     }
@@ -80,8 +92,12 @@ mod tests {
     #[rstest]
     #[case::missing(
         answer(404, "NotFound"),
-        "can't wake it; is Napwake installed, and the name \
-        right? `kubectl napwake status` lists them: managedworkloads \"db\" said no"
+        "can't wake it; there is none of that name, `kubectl napwake status` lists what \
+        there is: managedworkloads \"db\" said no"
+    )]
+    #[case::not_installed(
+        about("", 404, "NotFound"),
+        "can't wake it; is Napwake installed there?: managedworkloads \"db\" said no"
     )]
     #[case::forbidden(
         answer(403, "Forbidden"),

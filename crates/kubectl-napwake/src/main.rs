@@ -17,6 +17,9 @@ mod status;
 mod table;
 
 fn main() -> ExitCode {
+    if let Some(code) = complete::answer_kubectl() {
+        return code;
+    }
     complete::answer_shell();
     let args = cli::Cli::parse();
     let runtime = tokio::runtime::Builder::new_current_thread()

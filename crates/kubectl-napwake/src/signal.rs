@@ -7,6 +7,7 @@ use anyhow::{Result, bail};
 use futures::{Stream, StreamExt};
 use jiff::Timestamp;
 use kube::{
+    ResourceExt,
     api::{Patch, PatchParams},
     runtime::{
         WatchStreamExt,
@@ -16,7 +17,7 @@ use kube::{
 use napwake_api::{
     ManagedWorkload, names,
     stamp::{self, Stamp},
-    workload::Phase,
+    workload::{PauseAnswer, Phase},
 };
 use serde_json::json;
 
@@ -64,33 +65,88 @@ impl Signal {
     }
 }
 
-/// Sets the annotation to the present time.
-pub(crate) async fn send(cluster: &Cluster, signal: Signal, name: &str) -> Result<(), Failure> {
-    let stamp = Stamp::now(now()).to_string();
-    let patch = json!({"metadata": {"annotations": {signal.annotation(): stamp}}});
+/// What was asked for, and when.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Sent {
+    pub(crate) signal: Signal,
+    pub(crate) stamp: Stamp,
+}
+
+impl Sent {
+    /// Whether that is so already; an error where it never will be.
+    fn is_done(self, workload: &ManagedWorkload) -> Result<bool> {
+        let status = workload.status.as_ref();
+        if status.and_then(|status| status.phase) == Some(self.signal.reaches()) {
+            return Ok(true);
+        }
+        // One that is being deleted is woken first.
+        if self.signal == Signal::Pause {
+            refuse_deleted(workload)?;
+            self.refuse_overtaken(workload)?;
+        }
+        Ok(false)
+    }
+
+    fn refuse_overtaken(self, workload: &ManagedWorkload) -> Result<()> {
+        let status = workload.status.as_ref();
+        let Some(asked) = status.and_then(|status| status.pause_asked.as_ref()) else {
+            return Ok(());
+        };
+        if asked.at.0 == self.stamp.at() && asked.answer == PauseAnswer::Overtaken {
+            let used = status.and_then(|status| status.clock.as_ref());
+            let used = used.map_or_else(String::new, |clock| {
+                format!(" at {}", stamp::render(clock.last_activity.0))
+            });
+            bail!(
+                "managedworkload/{} isn't paused: it was used{used}, which counts as later; \
+                 to pause it all the same, ask again",
+                workload.name_any()
+            );
+        }
+        Ok(())
+    }
+}
+
+fn refuse_deleted(workload: &ManagedWorkload) -> Result<()> {
+    if workload.metadata.deletion_timestamp.is_some() {
+        bail!(
+            "managedworkload/{} is being deleted, so it isn't paused any more",
+            workload.name_any()
+        );
+    }
+    Ok(())
+}
+
+/// Sets the annotation to the present time, which is returned.
+pub(crate) async fn send(cluster: &Cluster, signal: Signal, name: &str) -> Result<Stamp, Failure> {
+    let stamp = Stamp::now(now());
+    let patch = json!({"metadata": {"annotations": {signal.annotation(): stamp.to_string()}}});
     let doing = format!(
         "ask for it on managedworkload/{name} in {}",
         cluster.namespace()
     );
-    cluster
+    let patched = cluster
         .here()
         .patch(name, &PatchParams::default(), &Patch::Merge(&patch))
         .await
         .map_err(|error| explain(error, &doing))?;
-    Ok(())
+    if signal == Signal::Pause {
+        refuse_deleted(&patched)?;
+    }
+    Ok(stamp)
 }
 
 /// Waits until the workload got there, as its status says.
 pub(crate) async fn wait(
     cluster: &Cluster,
-    signal: Signal,
+    sent: Sent,
     name: &str,
     timeout: Duration,
 ) -> Result<(), Failure> {
     let named = watcher::Config::default().fields(&format!("metadata.name={name}"));
     let events = watcher(cluster.here(), named).default_backoff();
     let mut last = Last::Nothing;
-    match tokio::time::timeout(timeout, until(events, signal, name, &mut last)).await {
+    match tokio::time::timeout(timeout, until(events, sent, name, &mut last)).await {
         Ok(result) => Ok(result?),
         Err(_) => Err(Failure::TimedOut(format!(
             "managedworkload/{name} {last} after {}",
@@ -123,7 +179,7 @@ impl fmt::Display for Last {
 /// itself, and the caller's patience bounds how often.
 async fn until(
     events: impl Stream<Item = watcher::Result<Event<ManagedWorkload>>>,
-    signal: Signal,
+    sent: Sent,
     name: &str,
     last: &mut Last,
 ) -> Result<()> {
@@ -134,11 +190,10 @@ async fn until(
             Ok(Event::Init) => listed = false,
             Ok(Event::InitApply(workload) | Event::Apply(workload)) => {
                 listed = true;
-                let phase = workload.status.and_then(|status| status.phase);
-                if phase == Some(signal.reaches()) {
+                if sent.is_done(&workload)? {
                     return Ok(());
                 }
-                *last = Last::Phase(phase);
+                *last = Last::Phase(workload.status.and_then(|status| status.phase));
             }
             Ok(Event::InitDone) if listed => {}
             Ok(Event::InitDone | Event::Delete(_)) => bail!("managedworkload/{name} was deleted"),
@@ -172,84 +227,5 @@ pub(crate) fn now() -> Timestamp {
 }
 
 #[cfg(test)]
-mod tests {
-    use futures::{FutureExt, stream};
-    use serde_json::Value;
-
-    use super::*;
-
-    type Seen = watcher::Result<Event<ManagedWorkload>>;
-
-    fn in_phase(phase: &str) -> ManagedWorkload {
-        let object = json!({
-            "apiVersion": "napwake.dev/v1alpha1",
-            "kind": "ManagedWorkload",
-            "metadata": {"name": "db", "namespace": "preview-42"},
-            "spec": {"targetRef": {"kind": "Deployment", "name": "db"}},
-            "status": {"phase": phase},
-        });
-        serde_json::from_value(object).expect("readable")
-    }
-
-    fn refused(code: u16, reason: &str) -> Seen {
-        let status: Value = json!({"code": code, "reason": reason, "message": "said no"});
-        let status = serde_json::from_value(status).expect("readable");
-        Err(watcher::Error::WatchStartFailed(kube::Error::Api(status)))
-    }
-
-    /// How a wait for a wake ends once these events have come: `None`, it goes
-    /// on; and what it would say if it took too long now.
-    fn waited(events: Vec<Seen>) -> (Option<Result<(), String>>, String) {
-        let mut last = Last::Nothing;
-        let events = stream::iter(events).chain(stream::pending());
-        let ended = until(events, Signal::Wake, "db", &mut last).now_or_never();
-        let ended = ended.map(|ended| ended.map_err(|error| one_line(&error)));
-        (ended, last.to_string())
-    }
-
-    #[test]
-    fn waits_until_the_phase_is_reached() {
-        let begun = || vec![Ok(Event::Init), Ok(Event::InitApply(in_phase("Paused")))];
-        assert_eq!(waited(vec![]), (None, "wasn't heard of".to_owned()));
-        assert_eq!(waited(begun()), (None, "is still Paused".to_owned()));
-
-        let mut events = begun();
-        events.push(Ok(Event::InitDone));
-        events.push(Ok(Event::Apply(in_phase("Resuming"))));
-        assert_eq!(waited(events), (None, "is still Resuming".to_owned()));
-
-        let mut events = begun();
-        events.push(Ok(Event::Apply(in_phase("Running"))));
-        assert_eq!(waited(events).0, Some(Ok(())));
-    }
-
-    #[test]
-    fn a_watch_that_breaks_off_is_no_end() {
-        let events = vec![refused(500, "InternalError")];
-        let told = "can't be seen (can't watch managedworkload/db: said no)";
-        assert_eq!(waited(events), (None, told.to_owned()));
-
-        let events = vec![
-            refused(500, "InternalError"),
-            Ok(Event::Init),
-            Ok(Event::InitApply(in_phase("Running"))),
-        ];
-        assert_eq!(waited(events).0, Some(Ok(())));
-    }
-
-    #[test]
-    fn what_will_never_be_is_not_waited_for() {
-        let deleted = "managedworkload/db was deleted".to_owned();
-        let events = vec![Ok(Event::Delete(in_phase("Paused")))];
-        assert_eq!(waited(events).0, Some(Err(deleted.clone())));
-        let events = vec![Ok(Event::Init), Ok(Event::InitDone)];
-        assert_eq!(waited(events).0, Some(Err(deleted)));
-
-        let told = "can't watch managedworkload/db; ask for rights on \
-                    managedworkloads.napwake.dev: said no";
-        assert_eq!(
-            waited(vec![refused(403, "Forbidden")]).0,
-            Some(Err(told.to_owned()))
-        );
-    }
-}
+#[path = "signal_tests.rs"]
+mod tests;

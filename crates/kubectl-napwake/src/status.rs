@@ -58,7 +58,7 @@ fn render(workloads: &[ManagedWorkload], scope: Scope, now: Timestamp) -> anyhow
     if workloads.is_empty() {
         return Ok(String::new());
     }
-    let mut heads = vec!["NAME", "KIND", "PHASE", "WAKE", "LAST ACTIVITY", "REASON"];
+    let mut heads = vec!["NAME", "KIND", "PHASE", "MODE", "LAST ACTIVITY", "REASON"];
     if scope == Scope::All {
         heads.insert(0, "NAMESPACE");
     }
@@ -200,7 +200,7 @@ mod tests {
         let now = "2026-11-30T08:42:00Z".parse().expect("a time");
         let shown = render(&workloads, Scope::All, now).expect("renders");
         expect![[r"
-            NAMESPACE    NAME     KIND         PHASE     WAKE      LAST ACTIVITY      REASON
+            NAMESPACE    NAME     KIND         PHASE     MODE      LAST ACTIVITY      REASON
             preview-42   api      Deployment   Paused    Request   42m ago, request   DoormanRouted
             preview-42   worker   Deployment   Running   Request   -                  NotPaused
             preview-42   db       Deployment   Paused    Request   -                  NoServices

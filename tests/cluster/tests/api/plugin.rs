@@ -1,25 +1,33 @@
 //! `kubectl napwake` against a real API server, with a real operator behind it.
 
+use std::path::{Path, PathBuf};
+
 use k8s_openapi::api::core::v1::Service;
-use kube::api::{Patch, PatchParams};
-use napwake_api::{names::signal, workload::Phase};
+use kube::api::{DeleteParams, Patch, PatchParams};
+use napwake_api::{ManagedWorkload, names::signal, workload::Phase};
 use napwake_testkit::{
     Context, Result,
     apps::App,
     callers::{self, Ended},
     ensure, managed,
     place::Place,
+    wait,
 };
 use rstest::rstest;
 use serde_json::json;
 
 use crate::setup::{self, HTTP, Stage, course};
 
-/// Runs the plugin in the test's namespace.
-async fn napwake(place: &Place, args: &[&str]) -> Result<Ended> {
+/// The plugin's program.
+fn plugin() -> Result<PathBuf> {
     let program = std::env::var("NAPWAKE_PROGRAM").context("NAPWAKE_PROGRAM must be set")?;
     // Both are built into one folder.
-    let plugin = std::path::Path::new(&program).with_file_name("kubectl-napwake");
+    Ok(Path::new(&program).with_file_name("kubectl-napwake"))
+}
+
+/// Runs the plugin in the test's namespace.
+async fn napwake(place: &Place, args: &[&str]) -> Result<Ended> {
+    let plugin = plugin()?;
     let plugin = plugin.to_str().context("the plugin's path")?;
     let mut all = vec!["--namespace", &place.namespace];
     all.extend(args);
@@ -52,6 +60,66 @@ async fn wake_and_pause_do_what_they_say(#[case] mode: &str) {
         target.starts().await?;
         napwake(place, &["wake", "web", "--wait"]).await?.ok()?;
         managed::phase(place, "web", Phase::Running).await?;
+        Ok(())
+    })
+    .await;
+}
+
+/// What is being deleted is woken, and not paused any more: `pause` says so at
+/// once. And it says where there is none of that name.
+#[tokio::test]
+async fn a_pause_that_will_never_be_is_refused_at_once() {
+    setup::with("plugin-deleted", async |stage| {
+        let place = stage.place();
+        stage
+            .managed_alone(&App::new("web", "http"), json!({}))
+            .await?;
+        let missing = napwake(place, &["pause", "wob", "--wait"]).await?;
+        ensure!(missing.code == Some(1), "{missing:?}");
+        ensure!(missing.err.contains("none of that name"), "{missing:?}");
+
+        let workloads = place.api::<ManagedWorkload>();
+        let finalizers = async |finalizers: &[&str]| {
+            let patch = Patch::Merge(json!({"metadata": {"finalizers": finalizers}}));
+            workloads
+                .patch("web", &PatchParams::default(), &patch)
+                .await
+        };
+        finalizers(&["example.com/stays"]).await?;
+        workloads.delete("web", &DeleteParams::default()).await?;
+        let refused = napwake(place, &["pause", "web", "--wait"]).await;
+        finalizers(&[]).await?;
+        let refused = refused?;
+        ensure!(refused.code == Some(1), "{refused:?}");
+        ensure!(refused.err.contains("is being deleted"), "{refused:?}");
+        Ok(())
+    })
+    .await;
+}
+
+/// What kubectl asks to complete `kubectl napwake`: this program by another name
+/// offers the names of the namespace that the line gives.
+#[tokio::test]
+async fn names_complete_where_the_line_looks() {
+    setup::with("plugin-names", async |stage| {
+        let place = stage.place();
+        for name in ["web", "worker"] {
+            stage
+                .managed_alone(&App::new(name, "http"), json!({}))
+                .await?;
+        }
+        let folder = tempfile::tempdir()?;
+        let name = folder.path().join("kubectl_complete-napwake");
+        std::os::unix::fs::symlink(plugin()?, &name)?;
+        let name = name.to_str().context("a path")?;
+        let line = ["wake", "-n", &place.namespace, "w"];
+        // It offers nothing while the API server is slow.
+        let offered = || async { callers::run(name, &line).await?.ok() };
+        let is_all = |offered: &String| offered == "web\nworker\n:4\n";
+        wait::until("both names", managed::PATIENCE, offered, is_all).await?;
+        let line = ["wake", "--namespace", "default", "w"];
+        let offered = callers::run(name, &line).await?.ok()?;
+        ensure!(offered == ":4\n", "{offered}");
         Ok(())
     })
     .await;
