@@ -50,7 +50,9 @@ pub(crate) fn explain(error: kube::Error, doing: &str) -> anyhow::Error {
         kube::Error::Api(status) if status.is_not_found() && names_it(status) => {
             "; there is none of that name, `kubectl napwake status` lists what there is"
         }
-        kube::Error::Api(status) if status.is_not_found() => "; is Napwake installed there?",
+        kube::Error::Api(status) if status.is_not_found() => {
+            "; Napwake seems not to be installed there"
+        }
         kube::Error::Api(status) if status.is_forbidden() => {
             "; ask for rights on managedworkloads.napwake.dev"
         }
@@ -97,7 +99,7 @@ mod tests {
     )]
     #[case::not_installed(
         about("", 404, "NotFound"),
-        "can't wake it; is Napwake installed there?: managedworkloads \"db\" said no"
+        "can't wake it; Napwake seems not to be installed there: managedworkloads \"db\" said no"
     )]
     #[case::forbidden(
         answer(403, "Forbidden"),

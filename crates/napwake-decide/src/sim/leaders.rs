@@ -98,7 +98,7 @@ enum Act {
     RollOut,
     Suspend,
     /// One decides, by what it sees now or saw before.
-    Decide(usize, Sight),
+    Decide(usize, Shown),
     /// One carries out the next write of its plan.
     Write(usize),
     /// One sees all, decides, and carries everything out.
@@ -107,7 +107,7 @@ enum Act {
 
 /// What is seen anew.
 #[derive(Clone, Copy, Debug)]
-enum Sight {
+enum Shown {
     Nothing,
     Workload,
     Target,
@@ -121,12 +121,12 @@ fn act() -> impl Strategy<Value = Act> {
         signal::PAUSE_REQUESTED,
     ]);
     let sight = prop::sample::select(vec![
-        Sight::Nothing,
-        Sight::Workload,
-        Sight::Target,
-        Sight::Both,
-        Sight::Both,
-        Sight::Both,
+        Shown::Nothing,
+        Shown::Workload,
+        Shown::Target,
+        Shown::Both,
+        Shown::Both,
+        Shown::Both,
     ]);
     let one = || 0..2usize;
     prop_oneof![
@@ -164,10 +164,10 @@ fn carry_out(cluster: &mut Cluster, operators: &mut [Operator; 2], act: &Act) {
         }
         Act::Decide(who, sight) => {
             let operator = &mut operators[*who];
-            if matches!(sight, Sight::Workload | Sight::Both) {
+            if matches!(sight, Shown::Workload | Shown::Both) {
                 operator.see_workload(cluster);
             }
-            if matches!(sight, Sight::Target | Sight::Both) {
+            if matches!(sight, Shown::Target | Shown::Both) {
                 operator.see_target(cluster);
             }
             operator.decide(cluster);

@@ -91,8 +91,6 @@ fn carry_out(cluster: &mut Cluster, act: &Act) {
                 cluster.stamp(app, key);
             }
         }
-        Act::Scale(app, replicas) => cluster.scale(app, *replicas),
-        Act::RollOut(app) => cluster.roll_out(app),
         Act::Doorman(n) => replace_doorman(cluster, *n),
         Act::Port(n) => {
             let ports = &mut cluster.services[*n].ports;
@@ -115,6 +113,22 @@ fn carry_out(cluster: &mut Cluster, act: &Act) {
                 Some(_) => None,
             }
         }
+        Act::Delete(app) => delete_or_make(cluster, app),
+        Act::Scale(..)
+        | Act::RollOut(_)
+        | Act::Suspend(_)
+        | Act::Ignore(_)
+        | Act::Lag(_)
+        | Act::Break(_) => change_workload(cluster, act),
+        Act::Crash(_) | Act::Stall(..) | Act::GoOn => disturb(cluster, act),
+    }
+}
+
+/// What befalls a workload.
+fn change_workload(cluster: &mut Cluster, act: &Act) {
+    match act {
+        Act::Scale(app, replicas) => cluster.scale(app, *replicas),
+        Act::RollOut(app) => cluster.roll_out(app),
         Act::Suspend(app) => {
             if let Some(workload) = &mut cluster.app(app).workload {
                 workload.spec.suspend = !workload.spec.suspend;
@@ -126,8 +140,6 @@ fn carry_out(cluster: &mut Cluster, act: &Act) {
                 labels.insert(names::opt::IGNORE.to_owned(), names::TRUE.to_owned());
             }
         }
-        Act::Delete(app) => delete_or_make(cluster, app),
-        Act::Crash(_) | Act::Stall(..) | Act::GoOn => disturb(cluster, act),
         Act::Lag(app) => {
             let app = cluster.app(app);
             app.outdated = match app.outdated {
@@ -145,6 +157,7 @@ fn carry_out(cluster: &mut Cluster, act: &Act) {
                 .is_some_and(|target| target.replicas > 0);
             app.ready_at = (is_up && !app.is_broken).then(|| now + STARTS);
         }
+        _ => {}
     }
 }
 

@@ -64,18 +64,7 @@ impl Cluster {
             Write::WriteStatus {
                 resource_version,
                 status,
-            } => {
-                self.expect(name, resource_version)?;
-                if self.status(name) == status.as_ref() {
-                    return Ok(());
-                }
-                let version = self.version();
-                let workload = self.workload(name);
-                workload.status = (**status).clone();
-                workload.resource_version = version;
-                let (key, status) = (workload.key.clone(), workload.status.clone());
-                self.ports.observe(&key, &status);
-            }
+            } => self.write_status(name, resource_version, status)?,
             Write::AddFinalizer { resource_version } => {
                 self.expect(name, resource_version)?;
                 let version = self.version();
@@ -84,18 +73,42 @@ impl Cluster {
                 workload.resource_version = version;
             }
             Write::RemoveFinalizer { resource_version } => {
-                self.expect(name, resource_version)?;
-                let version = self.version();
-                let workload = self.workload(name);
-                workload.finalizers.remove(names::FINALIZER);
-                workload.resource_version = version;
-                if workload.deleted.is_some() {
-                    let key = workload.key.clone();
-                    self.app(name).workload = None;
-                    self.ports.forget(&key);
-                }
+                self.remove_finalizer(name, resource_version)?;
             }
             Write::Event(_) => {}
+        }
+        Ok(())
+    }
+
+    fn write_status(
+        &mut self,
+        name: &str,
+        seen: &String,
+        status: &ManagedWorkloadStatus,
+    ) -> Result<(), Conflict> {
+        self.expect(name, seen)?;
+        if self.status(name) == status {
+            return Ok(());
+        }
+        let version = self.version();
+        let workload = self.workload(name);
+        workload.status = status.clone();
+        workload.resource_version = version;
+        let key = workload.key.clone();
+        self.ports.observe(&key, status);
+        Ok(())
+    }
+
+    fn remove_finalizer(&mut self, name: &str, seen: &String) -> Result<(), Conflict> {
+        self.expect(name, seen)?;
+        let version = self.version();
+        let workload = self.workload(name);
+        workload.finalizers.remove(names::FINALIZER);
+        workload.resource_version = version;
+        if workload.deleted.is_some() {
+            let key = workload.key.clone();
+            self.app(name).workload = None;
+            self.ports.forget(&key);
         }
         Ok(())
     }

@@ -52,14 +52,14 @@ impl SliceQueue {
     /// no permit once the queue is closed, which it never is.
     async fn turn(&self, leave: Leave<'_>) -> Result<Option<SemaphorePermit<'_>>, ApplyError> {
         /// Counts for as long as it's waited, by whatever path that ends.
-        struct Waiting<'a>(&'a Gauge);
-        impl Drop for Waiting<'_> {
+        struct Counted<'a>(&'a Gauge);
+        impl Drop for Counted<'_> {
             fn drop(&mut self) {
                 self.0.dec();
             }
         }
         self.waiting.inc();
-        let _waiting = Waiting(&self.waiting);
+        let _waiting = Counted(&self.waiting);
         let permit = tokio::select! {
             biased;
             permit = self.turns.acquire() => permit.ok(),
