@@ -12,7 +12,7 @@ use napwake_api::{
 use crate::{
     clock::{self, Activity},
     draft::{Draft, micro},
-    owners::{self, Change, Standing},
+    owners::{self, Change, Mark, Standing},
     plan::WaitCause,
     ports::Ports,
     render,
@@ -180,8 +180,15 @@ fn pausing(s: &Settled, target: &Target, draft: &mut Draft) {
         return; // `pause::go_on` has the rest, once it's known how routing stands.
     }
     if pause.scaled_at.is_none() {
+        // Not by us: somebody else was quicker. The mark follows what they did
+        // before that; the status says how the pause began.
+        let replicas = match s.mark {
+            Mark::Replicas(replicas) => replicas,
+            Mark::None | Mark::Spoilt => pause.replicas,
+        };
         draft.status.pause = Some(PauseStatus {
             scaled_at: Some(micro(s.now)),
+            replicas,
             ..pause
         });
         return;
