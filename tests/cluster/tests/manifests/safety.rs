@@ -51,7 +51,7 @@ fn meshes_are_kept_out_of_every_pod(#[case] map: &str, #[case] key: &str, #[case
     }
 }
 
-/// A labelled namespace must not have Napwake pause itself.
+/// A labeled namespace must not have Napwake pause itself.
 #[test]
 fn napwake_leaves_its_own_deployments_alone() {
     for deployment in default_render().of_kind("Deployment") {
