@@ -21,7 +21,7 @@ use kube::{
 };
 use tower::{BoxError, ServiceBuilder, retry::RetryLayer, timeout::TimeoutLayer};
 
-use self::transport::Transport;
+use self::transport::{Calls, Transport};
 
 /// How long the API server may take to begin its answer, kube's retries of 429,
 /// 503 and 504 included. A call that must be quicker sets its own limit.
@@ -45,22 +45,33 @@ pub async fn connect(version: &str) -> Result<Client, ConnectError> {
     from_config(Config::infer().await?, version)
 }
 
-/// The same from a given configuration.
-pub fn from_config(mut config: Config, version: &str) -> Result<Client, ConnectError> {
+/// The same, with a connection for each call: none waits behind another, and one
+/// that follows a call without an answer doesn't go the same way. For what must
+/// be soon, now and then, and seldom at once.
+pub async fn connect_apart(version: &str) -> Result<Client, ConnectError> {
+    make(Config::infer().await?, version, Calls::Apart)
+}
+
+/// As [`connect`], from a given configuration.
+pub fn from_config(config: Config, version: &str) -> Result<Client, ConnectError> {
+    make(config, version, Calls::Together)
+}
+
+fn make(mut config: Config, version: &str, calls: Calls) -> Result<Client, ConnectError> {
     config.headers.push((
         USER_AGENT,
         HeaderValue::from_str(&format!("napwake/{version}"))?,
     ));
-    build(config).map_err(ConnectError::Client)
+    build(config, calls).map_err(ConnectError::Client)
 }
 
-fn build(config: Config) -> kube::Result<Client> {
+fn build(config: Config, calls: Calls) -> kube::Result<Client> {
     let limit = TimeoutLayer::new(ANSWER);
     if config.proxy_url.is_some() {
         // kube knows which proxies it was built for, and says so.
         return Ok(ClientBuilder::try_from(config)?.with_layer(&limit).build());
     }
-    let transport = Transport::new(&config)?;
+    let transport = Transport::new(&config, calls)?;
     let retry = config.default_retry.then(RetryPolicy::server_retry);
     let service = ServiceBuilder::new()
         .layer(limit)

@@ -3,7 +3,11 @@
 use std::{convert::Infallible, sync::Arc, time::Duration};
 
 use kube::Client;
-use napwake_cluster::{authorize::KubernetesAuthorizer, client::connect, events::Events};
+use napwake_cluster::{
+    authorize::KubernetesAuthorizer,
+    client::{connect, connect_apart},
+    events::Events,
+};
 use napwake_decide::Ports;
 use napwake_kit::{
     admin::Admin,
@@ -55,7 +59,9 @@ pub async fn run(args: OperatorArgs, context: Context) -> Result<(), Fault> {
         let errand = Errand::new(&args, Arc::clone(&work));
         supervisor.draining("wake everybody", errand.run(context.token.clone()));
     }
-    let candidate = candidate(&args, &context, &client);
+    // So that the Lease doesn't wait behind the work that it's for.
+    let for_leading = connect_apart(context.program.version).await?;
+    let candidate = candidate(&args, &context, for_leading);
     let token = context.token.clone();
     supervisor.draining("operator", async move {
         tokio::select! {
@@ -137,10 +143,10 @@ fn doorman(args: &OperatorArgs) -> DoormanService {
     }
 }
 
-fn candidate(args: &OperatorArgs, context: &Context, client: &Client) -> Candidate {
+fn candidate(args: &OperatorArgs, context: &Context, client: Client) -> Candidate {
     let clock = context.clock.clone();
     if args.leader_elect {
-        Candidate::new(client.clone(), &args.namespace, args.identity(), clock)
+        Candidate::new(client, &args.namespace, args.identity(), clock)
     } else {
         Candidate::alone(clock)
     }

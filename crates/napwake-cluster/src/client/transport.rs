@@ -36,8 +36,8 @@ const PAUSE: Duration = Duration::from_secs(75);
 /// that is gone without a word would take every call with it for minutes.
 const PING: Duration = Duration::from_secs(5);
 
-/// How long its answer may take.
-const PONG: Duration = Duration::from_secs(5);
+/// How long its answer may take. A server that is only slow keeps its connection.
+const PONG: Duration = Duration::from_secs(10);
 
 type Connector = TimeoutConnector<HttpsConnector<HttpConnector>>;
 
@@ -48,11 +48,24 @@ pub(super) struct Transport {
     watches: HttpClient<Connector, Body>,
 }
 
+/// By what calls go.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Calls {
+    /// All by one connection.
+    Together,
+    /// At the same time only by different ones.
+    Apart,
+}
+
 impl Transport {
     /// To the server of `config`. Connects with the first request.
-    pub(super) fn new(config: &Config) -> kube::Result<Self> {
-        let watches = config.rustls_https_connector_with_connector(tcp())?;
-        let calls = either_version(config)?;
+    pub(super) fn new(config: &Config, calls: Calls) -> kube::Result<Self> {
+        let own = || config.rustls_https_connector_with_connector(tcp());
+        let watches = own()?;
+        let calls = match calls {
+            Calls::Together => either_version(config)?,
+            Calls::Apart => own()?,
+        };
         Ok(Self {
             calls: HttpClient::builder(TokioExecutor::new())
                 .timer(TokioTimer::new())

@@ -47,28 +47,31 @@ fn server() -> TlsAcceptor {
     TlsAcceptor::from(Arc::new(config))
 }
 
-fn transport(address: SocketAddr) -> Transport {
+fn transport(address: SocketAddr, calls: Calls) -> Transport {
     // As a process does when it starts; another test may have been quicker.
     tokio_rustls::rustls::crypto::ring::default_provider()
         .install_default()
         .ok();
     let mut config = Config::new(format!("https://{address}").parse().unwrap());
     config.accept_invalid_certs = true;
-    Transport::new(&config).unwrap()
+    Transport::new(&config, calls).unwrap()
 }
 
-/// Calls speak HTTP/2, so that they share a connection; watches don't.
+/// Calls speak HTTP/2, so that they share a connection, unless they are to be
+/// apart; watches don't.
 #[rstest]
-#[case("/version", Some(&b"h2"[..]))]
-#[case("/api/v1/pods?watch=true", None)]
+#[case(Calls::Together, "/version", Some(&b"h2"[..]))]
+#[case(Calls::Together, "/api/v1/pods?watch=true", None)]
+#[case(Calls::Apart, "/version", None)]
 #[tokio::test]
 async fn calls_share_a_connection_and_watches_do_not(
+    #[case] calls: Calls,
     #[case] path: &str,
     #[case] expected: Option<&[u8]>,
 ) {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
-    let mut transport = transport(address);
+    let mut transport = transport(address, calls);
     let request = Request::get(format!("https://{address}{path}"));
     let call = transport.call(request.body(Body::empty()).unwrap());
     let accept = async {
