@@ -12,6 +12,7 @@ use napwake_api::{stamp::Stamp, workload::Phase};
 use crate::{
     age::is_within,
     head::{Host, Http1, Site},
+    target::Target,
 };
 
 /// How long after a wake request a click wakes nothing (TOKEN-26, TOKEN-27).
@@ -73,15 +74,12 @@ fn says_who_pressed(user_agent: &[u8]) -> bool {
 /// target, where that is a whole address (RFC 9112, section 3.2.2), or of its
 /// `Host`. Never of `X-Forwarded-Host` (T-18).
 pub fn named_host<'a>(request: &Http1<'a>) -> Option<&'a str> {
-    if let Some((_, rest)) = request.target.split_once("://")
-        && !request.target.starts_with('/')
-    {
-        return rest.split(['/', '?', '#']).next();
-    }
-    match request.host {
-        Host::None => None,
-        Host::One(host) | Host::Several(host) => str::from_utf8(host).ok(),
-    }
+    Target::read(request.target)
+        .host()
+        .or_else(|| match request.host {
+            Host::None => None,
+            Host::One(host) | Host::Several(host) => str::from_utf8(host).ok(),
+        })
 }
 
 /// Whether `origin` is the address of a page that was served at `host` (ASK-71).

@@ -32,6 +32,7 @@ pub mod pick;
 pub mod places;
 pub mod ready;
 pub mod tally;
+mod target;
 pub mod token;
 pub mod verdict;
 pub mod wake;

@@ -2,6 +2,8 @@
 
 use percent_encoding::percent_decode_str;
 
+use crate::target::Target;
+
 /// The one part that may start with a dot, at the root (CLASS-20, RFC 8615).
 const WELL_KNOWN: &[u8] = b".well-known";
 
@@ -11,7 +13,7 @@ const WELL_KNOWN: &[u8] = b".well-known";
 /// part percent-decoded once. `/.well-known` at the root is no hidden file, nor
 /// anything below it, unless a `..` leads out of it.
 pub fn is_hidden(target: &str) -> bool {
-    let Some(path) = path_of(target) else {
+    let Some(path) = Target::read(target).path() else {
         return false;
     };
     let mut parts = path.split('/').skip(1).peekable();
@@ -26,18 +28,6 @@ pub fn is_hidden(target: &str) -> bool {
             decoded.next() == Some(b'.')
         }
     })
-}
-
-/// The path of a target in origin form (`/path?query`) or absolute form
-/// (`http://host/path?query`); the other forms have none.
-fn path_of(target: &str) -> Option<&str> {
-    let target = target.split(['?', '#']).next()?;
-    if target.starts_with('/') {
-        return Some(target);
-    }
-    let (_, after_scheme) = target.split_once("://")?;
-    let slash = after_scheme.find('/')?;
-    after_scheme.get(slash..)
 }
 
 /// For fuzzing: a target with a query says the same as one without.

@@ -182,6 +182,7 @@ fn only_get_and_head_are_checks(
 #[case::absolute_query_only("http://a.test?/.env", false)]
 #[case::authority("a.test:443", false)]
 #[case::asterisk("*", false)]
+#[case::no_address("x?to=http://a.test/.env", false)]
 fn tells_hidden_files(#[case] target: &str, #[case] hidden: bool) {
     assert_eq!(is_hidden(target), hidden);
 }

@@ -160,6 +160,8 @@ fn without_a_host_no_origin_matches() {
 #[case("http://a.test", "b.test", Origin::Page)]
 #[case("http://b.test/x", "a.test", Origin::Elsewhere)]
 #[case("/x?to=http://b.test/", "a.test", Origin::Page)]
+#[case("x?to=http://b.test/", "a.test", Origin::Page)]
+#[case("x?to=http://a.test/", "b.test", Origin::Elsewhere)]
 fn the_host_of_a_whole_address(#[case] target: &str, #[case] host: &str, #[case] expected: Origin) {
     let headers = format!("Host: {host}\r\nOrigin: http://a.test\r\n");
     assert_eq!(origin_at(target, CHROME, &headers), expected);

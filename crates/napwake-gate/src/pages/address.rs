@@ -4,6 +4,7 @@
 //! templates do.
 
 use super::Address;
+use crate::target::Target;
 
 /// A DNS name has at most 253 characters, a port six with its colon.
 const HOST_CHARS: usize = 260;
@@ -26,7 +27,7 @@ pub(super) struct Shown {
 
 impl Shown {
     pub(super) fn new(address: Address<'_>) -> Self {
-        let target = path_of(address.target);
+        let target = Target::read(address.target).below_host();
         // `/` after a host says nothing; alone it's all there is.
         let target = if target == "/" && !address.host.is_empty() {
             ""
@@ -39,22 +40,6 @@ impl Shown {
             title: visible(address.host, TITLE_CHARS),
         }
     }
-}
-
-/// The path and query of a target in absolute form, as proxies are sent (RFC
-/// 9112, section 3.2.2); any other target as it is.
-fn path_of(target: &str) -> &str {
-    let Some((scheme, rest)) = target.split_once("://") else {
-        return target;
-    };
-    if !["http", "https"]
-        .iter()
-        .any(|known| scheme.eq_ignore_ascii_case(known))
-    {
-        return target;
-    }
-    let path = rest.find(['/', '?']).and_then(|start| rest.get(start..));
-    path.unwrap_or("/")
 }
 
 /// `text` without what can't be seen or changes how the rest is seen, such as

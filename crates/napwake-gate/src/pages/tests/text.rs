@@ -122,6 +122,7 @@ fn the_address_is_in_the_heading() {
 #[case::through_a_proxy_to_a_root("a.example", "http://b.example", "a.example is asleep")]
 #[case::through_a_proxy_to_a_query("a.example", "https://b.example?c/d", "a.example?c/d is asleep")]
 #[case::an_address_within("a.example", "/go?to=http://b/", "a.example/go?to=http://b/ is asleep")]
+#[case::no_address("a.example", "go?to=http://b/", "a.examplego?to=http://b/ is asleep")]
 #[case::everywhere("a.example", "*", "a.example* is asleep")]
 fn the_heading(#[case] host: &str, #[case] target: &str, #[case] expected: &str) {
     let page = asleep(Address { host, target }, Said::Nothing);
