@@ -58,10 +58,25 @@ pub enum Extent {
 /// Reads a head as it arrives, in however many pieces.
 ///
 /// Each call looks for the head's end only in bytes that earlier calls haven't
-/// seen. The result is that of the shortest beginning that decides, so it is the
-/// same however the bytes were split.
+/// seen, and the head is parsed once when it's whole and once more when the form
+/// behind it is, however long that is on its way. The result is that of the
+/// shortest beginning that decides, so it is the same however the bytes were
+/// split.
 #[derive(Debug, Default)]
-pub struct HeadScan(Scan);
+pub struct HeadScan {
+    scan: Scan,
+    /// Few callers post a form, so it costs the others nothing.
+    awaited: Option<Box<Awaited>>,
+}
+
+/// What is still awaited of a request that announced a form.
+#[derive(Clone, Copy, Debug)]
+enum Awaited {
+    /// The end of its head, which is over the limit (T-42).
+    HeadEnd,
+    /// A form of this kind behind so many bytes.
+    Form(usize, Posting),
+}
 
 impl Head<'_> {
     /// Whether more bytes may make it another one.
@@ -89,20 +104,29 @@ impl HeadScan {
 
     /// What `bytes` are: everything the caller sent since it connected.
     ///
-    /// Bytes that can't begin an HTTP request are judged at once (T-43).
+    /// Bytes that can't begin an HTTP request are judged at once (T-43). A request
+    /// whose form is on its way is told once, for those who needn't wait for it;
+    /// then more is needed.
     pub fn look<'a>(&mut self, bytes: &'a [u8]) -> Head<'a> {
+        if self.awaited.is_some() {
+            return match self.form(bytes) {
+                Form::Unfinished => Head::MoreNeeded,
+                form => self.told(bytes).with(form),
+            };
+        }
         let near = within(HEAD_LIMIT, bytes);
-        match self.0.step(near) {
-            _ if self.0.seen() > HEAD_LIMIT => self.look_far(near, bytes),
+        match self.scan.step(near) {
             Step::More if near.len() < HEAD_LIMIT => Head::MoreNeeded,
-            Step::More => self.look_far(near, bytes),
+            Step::More => {
+                let (head, posting) = self.beginning(near);
+                self.posted(head, posting, Awaited::HeadEnd, bytes)
+            }
             Step::Preface => Head::Http2Preface,
             Step::Tls => Head::Tls,
             Step::Refused => Head::Other,
             Step::Whole(len) => {
-                let (head, body) = bytes.split_at_checked(len).unwrap_or((near, &[]));
-                let (head, posting) = read(head, Extent::Whole(len));
-                head.with(posting.read(body))
+                let (head, posting) = read(within(len, near), Extent::Whole(len));
+                self.posted(head, posting, Awaited::Form(len, posting), bytes)
             }
         }
     }
@@ -113,6 +137,7 @@ impl HeadScan {
     /// Never [open](Head::is_open).
     pub fn settle<'a>(&mut self, bytes: &'a [u8]) -> Head<'a> {
         match self.look(bytes) {
+            Head::MoreNeeded if self.awaited.is_some() => self.told(bytes).with(Form::Stalled),
             Head::MoreNeeded => {
                 let (head, posting) = self.beginning(within(HEAD_LIMIT, bytes));
                 match posting {
@@ -126,38 +151,62 @@ impl HeadScan {
     }
 
     fn beginning<'a>(&self, bytes: &'a [u8]) -> (Head<'a>, Posting) {
-        if self.0.is_past_request_line() {
+        if self.scan.is_past_request_line() {
             read(bytes, Extent::Beginning)
-        } else if self.0.reads_as_http() {
+        } else if self.scan.reads_as_http() {
             (Head::HttpBegun, Posting::None)
         } else {
             (Head::Other, Posting::None)
         }
     }
 
-    /// A head over the limit: what is `near` decides, and if it announces a form,
-    /// that is read behind the whole of the head (T-42).
-    fn look_far<'a>(&mut self, near: &'a [u8], bytes: &'a [u8]) -> Head<'a> {
-        // Beyond the limit there are header lines alone, or nothing is scanned.
-        let (head, posting) = if self.0.seen() > HEAD_LIMIT {
-            read(near, Extent::Beginning)
-        } else {
-            self.beginning(near)
-        };
+    /// A head that was just parsed, with the form that it announces, if any.
+    fn posted<'a>(
+        &mut self,
+        head: Head<'a>,
+        posting: Posting,
+        awaited: Awaited,
+        bytes: &[u8],
+    ) -> Head<'a> {
         match posting {
             Posting::None => head,
-            Posting::Form(..) => head.with(self.far_form(within(FORM_HEAD_LIMIT, bytes), bytes)),
+            Posting::Form(..) => {
+                self.awaited = Some(Box::new(awaited));
+                head.with(self.form(bytes))
+            }
         }
     }
 
-    fn far_form(&mut self, within: &[u8], bytes: &[u8]) -> Form {
-        match self.0.step(within) {
-            Step::More if within.len() < FORM_HEAD_LIMIT => Form::Unfinished,
-            Step::Whole(len) => match bytes.split_at_checked(len) {
-                Some((head, body)) => read(head, Extent::Beginning).1.read(body),
-                None => Form::None,
-            },
-            Step::More | Step::Preface | Step::Tls | Step::Refused => Form::None,
+    /// The head of a request whose form is awaited: of one over the limit what is
+    /// within it (PAGE-21).
+    fn told<'a>(&self, bytes: &'a [u8]) -> Head<'a> {
+        let near = within(HEAD_LIMIT, bytes);
+        match self.awaited.as_deref() {
+            Some(Awaited::Form(len, _)) if *len <= HEAD_LIMIT => {
+                read(within(*len, near), Extent::Whole(*len)).0
+            }
+            _ => read(near, Extent::Beginning).0,
+        }
+    }
+
+    /// The form that is awaited, as far as it came.
+    fn form(&mut self, bytes: &[u8]) -> Form {
+        if let Some(Awaited::HeadEnd) = self.awaited.as_deref() {
+            let head = within(FORM_HEAD_LIMIT, bytes);
+            match self.scan.step(head) {
+                Step::More if head.len() < FORM_HEAD_LIMIT => return Form::Unfinished,
+                Step::Whole(len) => {
+                    let (_, posting) = read(within(len, head), Extent::Beginning);
+                    self.awaited = Some(Box::new(Awaited::Form(len, posting)));
+                }
+                Step::More | Step::Preface | Step::Tls | Step::Refused => return Form::None,
+            }
+        }
+        match self.awaited.as_deref() {
+            Some(Awaited::Form(len, posting)) => {
+                posting.read(bytes.get(*len..).unwrap_or_default())
+            }
+            Some(Awaited::HeadEnd) | None => Form::None,
         }
     }
 }

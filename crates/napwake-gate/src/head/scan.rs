@@ -94,11 +94,6 @@ impl Scan {
         }
     }
 
-    /// How many bytes were looked at.
-    pub(super) const fn seen(&self) -> usize {
-        self.seen
-    }
-
     /// Whether a whole request line of HTTP/1 was seen.
     pub(super) fn is_past_request_line(&self) -> bool {
         matches!(self.at, At::Line | At::LineCr | At::InLine | At::InLineCr)

@@ -346,6 +346,46 @@ fn a_decision_stands() {
     assert_eq!(scan.settle(bytes), first);
 }
 
+/// A form that comes byte by byte doesn't have its head parsed for each of them,
+/// be that whole within the limit or not: who posts is told once, then when the
+/// form is there, or stalls.
+#[rstest]
+#[case::short(0)]
+#[case::long(HEAD_LIMIT)]
+fn a_form_on_its_way_is_told_once(#[case] cookie: usize) {
+    let head = b"POST /x HTTP/1.1\r\nContent-Length: 3\r\nContent-Type: application/x-www-form-urlencoded\r\nCookie: ";
+    let cookie = vec![b'x'; cookie];
+    let bytes = [&head[..], &cookie, b"\r\n\r\na=b"].concat();
+    let mut scan = HeadScan::new();
+    let mut told = Vec::new();
+    for end in 1..bytes.len() {
+        let head = scan.look(&bytes[..end]);
+        if head != Head::MoreNeeded {
+            told.push(request(&head));
+        }
+    }
+    let [first] = &*told else {
+        panic!("told {} times", told.len());
+    };
+    assert_eq!((first.target, first.form), ("/x", Form::Unfinished));
+    let stalled = scan.settle(&bytes[..bytes.len() - 1]);
+    assert_eq!(
+        request(&stalled),
+        Http1 {
+            form: Form::Stalled,
+            ..*first
+        }
+    );
+    let whole = scan.look(&bytes);
+    assert_eq!(
+        request(&whole),
+        Http1 {
+            form: Form::Foreign,
+            ..*first
+        }
+    );
+}
+
 prop_compose! {
     /// Bytes that get far: lines of requests and of other protocols, in any order.
     fn plausible()(parts in prop::collection::vec(prop::sample::select(vec![
