@@ -6,6 +6,7 @@
 //! `napwake_net`.
 
 mod budget;
+mod errand;
 mod greet;
 mod hold;
 mod overhear;
@@ -21,7 +22,7 @@ use napwake_gate::budget::{Budget, Limits};
 use napwake_gate::caller::Agents;
 use napwake_gate::deadline::Deadline;
 use napwake_gate::places::{HeldPlace, Places, Source};
-use napwake_gate::verdict::Tally;
+use napwake_gate::verdict::{Tally, Wake};
 use napwake_kit::clock::Clock;
 use napwake_net::dial::{Dialer, Tcp};
 use napwake_net::linger::{self, LingerLimits};
@@ -164,10 +165,17 @@ impl<C: Connect<Stream = TcpStream> + 'static, S: Stamper> Conversation<C, S> {
         let through = loop {
             let greeting = self.greet(&mut caller, &mut watcher, &mut hearing);
             match Box::pin(greeting).await {
-                Greeting::Ready => {}
+                Greeting::Ready(place) => progress.place = place,
                 Greeting::Hold(kind) => {
                     progress.waited = true;
                     judged = Some(kind);
+                }
+                Greeting::Waking(page, wake) => {
+                    drop(watcher);
+                    if let Wake::Yes(kind) = wake {
+                        self.wake(kind);
+                    }
+                    return Box::pin(self.answer(caller.into_stream(), page)).await;
                 }
                 Greeting::Answer(answer, tally) => {
                     drop(watcher);
@@ -180,7 +188,8 @@ impl<C: Connect<Stream = TcpStream> + 'static, S: Stamper> Conversation<C, S> {
             let waiting = self.wait(&mut caller, &mut watcher, judged, &mut progress);
             match Box::pin(waiting).await {
                 Ok(through) => break through,
-                Err(HoldEnd::Unjudged) => {}
+                // Its place is for whoever can be passed.
+                Err(HoldEnd::Unjudged) => progress.place = None,
                 // Whoever left without having waited never asked for anything.
                 Err(HoldEnd::Left) if !progress.waited => return,
                 Err(end) => return self.not_served(&end),

@@ -281,7 +281,7 @@ pub fn fuzz_verdict(bytes: &[u8]) {
         agents: &Agents::built_in(),
         signer: keys.at(Moment::ORIGIN),
         now: Timestamp::UNIX_EPOCH,
-        came: Moment::ORIGIN,
+        came: Some(Moment::ORIGIN),
     };
     let verdict = judge(&heard, &door);
     let answer = match &verdict {

@@ -4,16 +4,17 @@
 //! until the caller sends something, is silent for three seconds, or closes
 //! (HOLD-13).
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use napwake_api::stamp::RequestKind;
 use napwake_api::workload::WakeMode;
 use napwake_gate::Moment;
-use napwake_gate::answer::{Answer, AnswerKind, Body};
-use napwake_gate::caller::BodyForm;
+use napwake_gate::answer::Answer;
 use napwake_gate::deadline::{self, silent_at};
 use napwake_gate::head::{Head, HeadScan};
-use napwake_gate::verdict::{Door, Heard, Tally, Verdict, Wake, judge, would_wake};
+use napwake_gate::places::PassedPlace;
+use napwake_gate::verdict::{Door, Heard, Standing, Tally, Verdict, Wake, judge, would_wake};
 use napwake_net::intake::IntakeEvent;
 use napwake_net::transport::Connect;
 use tokio::net::TcpStream;
@@ -21,6 +22,7 @@ use tokio::time::{Instant, sleep_until};
 
 use super::Conversation;
 use super::budget::Caller;
+use super::errand::{Errand, Pressing};
 use super::patience::{Impatience, Watcher};
 use crate::pods::Outlook;
 use crate::routes::Route;
@@ -35,21 +37,37 @@ const UNREAD: Duration = Duration::from_secs(1);
 pub(super) struct Hearing {
     scan: HeadScan,
     last_byte: Option<Moment>,
+    /// Whether the key was read for its token, or was to be.
+    pub(super) is_key_read: bool,
+    /// Whether its click was for another pause already.
+    pub(super) is_pressed: bool,
 }
 
 /// What a caller gets.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug)]
 pub(super) enum Greeting {
-    /// A pod is Ready: straight on (HOLD-07).
-    Ready,
+    /// A pod is Ready: straight on (HOLD-07), with a place to pass if it has one.
+    Ready(Option<PassedPlace>),
     /// Held until one is, as a request of this kind.
     Hold(RequestKind),
-    /// An answer.
+    /// The waking-up page, and whatever that wakes.
+    Waking(Answer, Wake),
+    /// Another answer.
     Answer(Answer, Tally),
     /// Closed, with nothing sent.
     Close(Tally),
     /// It was over before anything was decided.
     Ended(Impatience),
+}
+
+/// What is to be done now.
+pub(super) enum Next {
+    /// It gets this.
+    Greeting(Greeting),
+    /// More is to be heard of it, or of the route, until then.
+    Listen(Instant),
+    /// Something is to be done before that's known.
+    Errand(Errand),
 }
 
 impl<C: Connect<Stream = TcpStream> + 'static, S: Stamper> Conversation<C, S> {
@@ -60,43 +78,76 @@ impl<C: Connect<Stream = TcpStream> + 'static, S: Stamper> Conversation<C, S> {
         watcher: &mut Watcher,
         hearing: &mut Hearing,
     ) -> Greeting {
-        let steady = self.doorman.steady;
-        let until = steady.instant(self.deadline.at());
         loop {
-            let accepted = steady.moment(self.accepted);
-            let silent = steady.instant(silent_at(accepted, hearing.last_byte));
-            let (route, outlook) = watcher.latest();
-            let wake_at = match outlook {
-                Outlook::Ready(_) => return Greeting::Ready,
-                Outlook::Unread if self.accepted.elapsed() < UNREAD => self.accepted + UNREAD,
-                Outlook::Unread | Outlook::NotReady => {
-                    let heard = self.heard(caller.bytes(), &mut hearing.scan, silent);
-                    if let Some(greeting) = self.judge(&heard, &route) {
-                        return greeting;
-                    }
-                    silent
-                }
+            let errand = match self.next(caller.bytes(), watcher, hearing) {
+                Next::Greeting(greeting) => return greeting,
+                Next::Errand(errand) => errand,
+                Next::Listen(until) => match self.listen(caller, watcher, hearing, until).await {
+                    Ok(()) => continue,
+                    Err(ended) => return Greeting::Ended(ended),
+                },
             };
-            tokio::select! {
-                biased;
-                event = caller.next() => match event {
-                    IntakeEvent::Bytes => hearing.last_byte = Some(steady.now()),
-                    IntakeEvent::Left => return Greeting::Ended(Impatience::Left),
-                },
-                () = watcher.changed() => {}
-                () = sleep_until(wake_at.min(until)) => if Instant::now() >= until {
-                    return Greeting::Ended(Impatience::TimedOut);
-                },
-                () = self.doorman.cut.cancelled() => {
-                    return Greeting::Ended(Impatience::Stopped);
-                }
+            // Few have one, so it costs the others nothing.
+            let errand = Box::pin(self.carry_out(errand, caller, watcher, hearing));
+            if let Some(greeting) = errand.await {
+                return greeting;
             }
         }
     }
 
-    /// What was heard so far; `silent` is when the caller's silence speaks.
-    fn heard<'a>(&self, bytes: &'a [u8], scan: &mut HeadScan, silent: Instant) -> Heard<'a> {
-        let is_silent = Instant::now() >= silent;
+    fn next(&self, bytes: &[u8], watcher: &mut Watcher, hearing: &mut Hearing) -> Next {
+        let (route, outlook) = watcher.latest();
+        match outlook {
+            Outlook::Ready(_) => match self.place.try_pass() {
+                Some(place) => Next::Greeting(Greeting::Ready(Some(place))),
+                None => Next::Errand(Errand::Queue),
+            },
+            Outlook::Unread if self.accepted.elapsed() < UNREAD => {
+                Next::Listen(self.accepted + UNREAD)
+            }
+            Outlook::Unread | Outlook::NotReady => {
+                self.judge(bytes, hearing, &route, route.standing())
+            }
+        }
+    }
+
+    /// Waits until more was heard of the caller or of the route, or for so long.
+    /// Cancel-safe.
+    pub(super) async fn listen(
+        &self,
+        caller: &mut Caller,
+        watcher: &mut Watcher,
+        hearing: &mut Hearing,
+        until: Instant,
+    ) -> Result<(), Impatience> {
+        let steady = self.doorman.steady;
+        let deadline = steady.instant(self.deadline.at());
+        tokio::select! {
+            biased;
+            event = caller.next() => match event {
+                IntakeEvent::Bytes => hearing.last_byte = Some(steady.now()),
+                IntakeEvent::Left => return Err(Impatience::Left),
+            },
+            () = watcher.changed() => {}
+            () = sleep_until(until.min(deadline)) => if Instant::now() >= deadline {
+                return Err(Impatience::TimedOut);
+            },
+            () = self.doorman.cut.cancelled() => return Err(Impatience::Stopped),
+        }
+        Ok(())
+    }
+
+    /// When the caller's silence speaks.
+    fn silent(&self, hearing: &Hearing) -> Instant {
+        let steady = self.doorman.steady;
+        let accepted = steady.moment(self.accepted);
+        steady.instant(silent_at(accepted, hearing.last_byte))
+    }
+
+    /// What was heard so far.
+    fn heard<'a>(&self, bytes: &'a [u8], hearing: &mut Hearing) -> Heard<'a> {
+        let is_silent = Instant::now() >= self.silent(hearing);
+        let scan = &mut hearing.scan;
         if bytes.is_empty() {
             if is_silent {
                 Heard::Silence
@@ -117,43 +168,50 @@ impl<C: Connect<Stream = TcpStream> + 'static, S: Stamper> Conversation<C, S> {
         bytes.len() >= limits.free && self.doorman.budget.counted() >= limits.all
     }
 
-    fn judge(&self, heard: &Heard<'_>, route: &Route) -> Option<Greeting> {
+    /// What the gate makes of it.
+    pub(super) fn judge(
+        &self,
+        bytes: &[u8],
+        hearing: &mut Hearing,
+        route: &Arc<Route>,
+        standing: Standing,
+    ) -> Next {
         let agents = &self.doorman.agents;
+        let heard = self.heard(bytes, hearing);
+        let came = self.doorman.steady.moment(self.accepted);
         let now = self.doorman.clock.now();
         let verdict = self.doorman.key.with(|signer| {
             let door = Door {
-                standing: route.standing(),
+                standing,
                 sleepers: &route.sleepers(now),
                 agents,
                 signer,
                 now,
-                came: self.doorman.steady.moment(self.accepted),
+                came: (!hearing.is_key_read).then_some(came),
             };
-            judge(heard, &door)
+            judge(&heard, &door)
         });
-        match verdict {
-            Verdict::MoreNeeded => None,
+        Next::Greeting(match verdict {
+            Verdict::MoreNeeded => return Next::Listen(self.silent(hearing)),
+            Verdict::ReadKey(_) => return Next::Errand(Errand::ReadKey),
+            Verdict::Click(click) => {
+                let pressing = Pressing::new(&click, route);
+                return Next::Errand(Errand::Press(Box::new(pressing)));
+            }
             // Only where a pod is Ready, which was looked at before.
-            Verdict::Pass => Some(Greeting::Ready),
-            Verdict::Hold(Wake::Yes(kind)) => Some(Greeting::Hold(kind)),
+            Verdict::Pass => Greeting::Ready(None),
+            Verdict::Hold(Wake::Yes(kind)) => Greeting::Hold(kind),
             // There is nothing to wake. Whether there is may change while the
-            // caller is held, so what it would be then is kept. Browsers are
-            // held, too, as long as they are given no page.
-            Verdict::Hold(Wake::No) | Verdict::Waking(..) => {
-                match would_wake(heard, WakeMode::Request, agents) {
-                    Some(Wake::Yes(kind)) => Some(Greeting::Hold(kind)),
-                    Some(Wake::No) | None => Some(Greeting::Hold(RequestKind::Request)),
-                }
-            }
-            Verdict::Answer(answer, tally) => Some(Greeting::Answer(answer, tally)),
-            // They are told that it is asleep, as long as they are given no page.
-            Verdict::Asleep(_) | Verdict::Click(_) | Verdict::ReadKey(_) => {
-                let kind = AnswerKind::Asleep(BodyForm::Plain);
-                let body = Body::Sent;
-                Some(Greeting::Answer(Answer { kind, body }, Tally::TurnedAway))
-            }
-            Verdict::Close(tally) => Some(Greeting::Close(tally)),
-        }
+            // caller is held, so what it would be then is kept.
+            Verdict::Hold(Wake::No) => match would_wake(&heard, WakeMode::Request, agents) {
+                Some(Wake::Yes(kind)) => Greeting::Hold(kind),
+                Some(Wake::No) | None => Greeting::Hold(RequestKind::Request),
+            },
+            Verdict::Waking(page, body, wake) => Greeting::Waking(page.answer(body), wake),
+            Verdict::Asleep(page) => Greeting::Answer(page.answer(), Tally::NotCounted),
+            Verdict::Answer(answer, tally) => Greeting::Answer(answer, tally),
+            Verdict::Close(tally) => Greeting::Close(tally),
+        })
     }
 }
 

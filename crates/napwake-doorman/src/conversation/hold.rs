@@ -44,7 +44,7 @@ pub(super) struct Progress {
     hurdle: Hurdle,
     tries: Tries,
     /// Its place among those who pass, taken before a pod is dialed.
-    place: Option<PassedPlace>,
+    pub(super) place: Option<PassedPlace>,
 }
 
 impl Progress {
@@ -183,7 +183,7 @@ impl<C: Connect<Stream = TcpStream> + 'static, S: Stamper> Conversation<C, S> {
         }
     }
 
-    fn patience(&self) -> Patience<'_> {
+    pub(super) fn patience(&self) -> Patience<'_> {
         Patience {
             until: self.doorman.steady.instant(self.deadline.at()),
             cut: &self.doorman.cut,

@@ -1,18 +1,37 @@
 //! Conversations over real sockets, a scripted backend and a cluster in memory.
 
 mod answered;
+mod clicking;
 mod dialing;
 mod ending;
 mod holding;
 mod passing;
+mod waking;
 
 use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use crate::tests::{Dial, World, claimant, slice};
+use tokio::net::TcpStream;
+
+use crate::tests::{Dial, Ending, World, claimant, ending, slice};
 
 const GET: &[u8] = b"GET / HTTP/1.1\r\nHost: api\r\nUser-Agent: curl/8\r\n\r\n";
+
+/// A browser's request.
+fn browser(line: &str, headers: &str, body: &str) -> Vec<u8> {
+    let agent = "Mozilla/5.0 (X11; Linux x86_64; rv:132.0) Gecko/20100101 Firefox/132.0";
+    format!("{line} HTTP/1.1\r\nHost: a.test\r\nUser-Agent: {agent}\r\n{headers}\r\n{body}")
+        .into_bytes()
+}
+
+/// What a caller is answered, to its orderly end.
+async fn text(caller: &mut TcpStream) -> String {
+    match ending(caller).await {
+        Ending::Closed(bytes) => String::from_utf8(bytes).unwrap(),
+        Ending::Reset => panic!("reset before it was read"),
+    }
+}
 
 fn secs(secs: u64) -> Duration {
     Duration::from_secs(secs)

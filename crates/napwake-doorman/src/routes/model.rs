@@ -204,7 +204,8 @@ impl Workload {
         }
     }
 
-    /// What the gate wants to know of it, when it was last asked to wake included.
+    /// What the gate wants to know of it, when it was last asked to wake included,
+    /// but not whether that's still to be written.
     fn sleeper(&self, last_wake: Option<Stamp>) -> Sleeper<'_> {
         Sleeper {
             workload: &self.key,
@@ -214,6 +215,7 @@ impl Workload {
             phase: self.state.phase(),
             pause_started: self.pause_started(),
             last_wake,
+            is_pending: false,
             resuming_since: self.resuming_since,
         }
     }
@@ -243,7 +245,10 @@ impl Route {
     pub fn sleepers(&self, now: Timestamp) -> Vec<Sleeper<'_>> {
         let workloads = self.workloads.iter();
         workloads
-            .map(|one| one.sleeper(one.last_wake(now)))
+            .map(|one| Sleeper {
+                is_pending: one.slot.is_pending(),
+                ..one.sleeper(one.last_wake(now))
+            })
             .collect()
     }
 

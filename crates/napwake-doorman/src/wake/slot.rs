@@ -57,6 +57,11 @@ impl Slot {
         self.state.lock().stamped
     }
 
+    /// Whether a wake is to be written that couldn't be yet.
+    pub fn is_pending(&self) -> bool {
+        self.state.lock().pending.is_some()
+    }
+
     /// Joins a wake that is pending already (T-62); whether one is.
     pub(super) fn join(&self, asker: Asker, until: Instant) -> bool {
         let mut state = self.state.lock();

@@ -47,7 +47,7 @@ enum At {
     /// Within a target.
     InTarget(Shape),
     /// So many bytes into [`VERSION`], after such a target.
-    Version(Shape, usize),
+    Version(Shape, u8),
     VersionEnd,
     VersionCr,
     /// At the first byte of a header line.
@@ -164,10 +164,12 @@ impl At {
             (Self::Target, b'!'..=b'~' | 0x80..) => Self::InTarget(Shape::Unclear),
             (Self::InTarget(shape), b' ') => Self::Version(shape, 0),
             (Self::InTarget(shape), b'!'..=b'~' | 0x80..) => Self::InTarget(shape),
-            (Self::Version(shape, at), _) if VERSION.get(at) == Some(&byte) => {
+            (Self::Version(shape, at), _) if VERSION.get(usize::from(at)) == Some(&byte) => {
                 Self::Version(shape, at + 1)
             }
-            (Self::Version(_, at), b'0' | b'1') if at == VERSION.len() => Self::VersionEnd,
+            (Self::Version(_, at), b'0' | b'1') if usize::from(at) == VERSION.len() => {
+                Self::VersionEnd
+            }
             (Self::VersionEnd, b'\r') => Self::VersionCr,
             (Self::VersionEnd | Self::VersionCr, b'\n') => Self::Line,
             _ => Self::Refused,

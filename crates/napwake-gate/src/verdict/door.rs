@@ -31,8 +31,9 @@ pub struct Door<'a> {
     pub signer: Signer<'a>,
     /// The time of day.
     pub now: Timestamp,
-    /// When the caller came.
-    pub came: Moment,
+    /// When the caller came, for whose token the key may be read again; none once
+    /// it was, whatever came of that.
+    pub came: Option<Moment>,
 }
 
 /// The asleep page for one caller.
@@ -89,10 +90,11 @@ impl<'a> Door<'a> {
     /// opens a page sees it waking: for as long as a caller would be held (T-06).
     pub(super) fn is_asked_for(&self) -> bool {
         self.sleepers.iter().any(|one| {
-            one.last_wake.is_some_and(|stamp| {
+            let is_stamped = one.last_wake.is_some_and(|stamp| {
                 stamp.is_newer_than(one.pause_started)
                     && is_within(one.max_wait, stamp.at(), self.now)
-            })
+            });
+            is_stamped || one.is_pending
         })
     }
 
@@ -111,10 +113,10 @@ impl<'a> Door<'a> {
         let checked = token.map(|token| self.signer.check(&token, &self.subjects(), self.now));
         match checked {
             Some(Ok(())) => self.press(),
-            Some(Err(Refused::UnknownKey)) => match self.signer.read_again_at(self.came) {
-                Some(at) => Clicked::ReadKey(at),
-                None => Clicked::Bad(Said::RanOut),
-            },
+            Some(Err(Refused::UnknownKey)) => {
+                let at = self.came.and_then(|came| self.signer.read_again_at(came));
+                at.map_or(Clicked::Bad(Said::RanOut), Clicked::ReadKey)
+            }
             Some(Err(Refused::RanOut | Refused::NotForThis)) | None => Clicked::Bad(Said::RanOut),
         }
     }

@@ -31,6 +31,9 @@ pub struct Sleeper<'a> {
     /// The newest wake request: the later of `napwake.dev/last-request` and
     /// `napwake.dev/wake-requested` (T-11).
     pub last_wake: Option<Stamp>,
+    /// Whether this pod was asked to wake it and couldn't write that yet: it tries
+    /// on, so it's as good as written (T-63, T-112).
+    pub is_pending: bool,
     /// When it changed to Resuming, the same for every pod (T-121).
     pub resuming_since: Option<Timestamp>,
 }

@@ -65,6 +65,23 @@ fn is_asleep_without_a_button() {
     insta::assert_snapshot!("asleep_without_a_button", readable(&page));
 }
 
+/// T-24, T-25: nor is there any talk of one.
+#[rstest]
+#[case(Said::RanOut)]
+#[case(Said::OtherAddress)]
+#[case(Said::NotPressed)]
+fn a_click_is_answered_without_a_button(#[case] said: Said) {
+    let page = AsleepPage {
+        address: USUAL,
+        token: None,
+        said,
+    };
+    let words = words(&page.answer());
+    assert!(words.contains("Nothing woke"), "{words}");
+    assert!(!words.contains("button below"), "{words}");
+    assert!(!words.contains("Press the button"), "{words}");
+}
+
 /// PAGE-02, PAGE-09: it says that it's starting, and not for how long unless
 /// that's known.
 #[test]

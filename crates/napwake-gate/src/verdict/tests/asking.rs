@@ -409,6 +409,25 @@ fn between_the_stamp_and_resuming(#[case] stamp: &str, #[case] now: &str, #[case
     }
 }
 
+/// T-63, T-112: a wake that this pod still tries to write is as good as written.
+#[test]
+fn a_wake_that_is_still_to_be_written() {
+    let place = Place::with(&[Sleeper {
+        is_pending: true,
+        ..asks()
+    }]);
+    let load = request("GET /", &format!("{CHROME}Sec-Fetch-Mode: navigate\r\n"));
+    let verdict = place.judge(&load);
+    assert!(
+        matches!(verdict, Verdict::Waking(_, _, Wake::No)),
+        "{verdict:?}"
+    );
+    assert_eq!(
+        press(&place, &format!("{CHROME}{CLICKS}"), &token(&asking())),
+        Ok(())
+    );
+}
+
 /// ASK-45, ASK-46, ASK-47, T-30, T-55: once it is waking, everything is as with Request.
 #[test]
 fn once_it_is_waking() {
@@ -467,6 +486,18 @@ fn a_token_with_an_unknown_key() {
     assert_eq!(press(&place, &clicks, &good), Ok(()));
     // Where it came from speaks first.
     assert_eq!(press(&asking(), CHROME, &good), Err(Said::OldBrowser));
+}
+
+/// T-23, T-25: a key that couldn't be read isn't asked for again, for the same
+/// caller.
+#[test]
+fn a_key_that_cant_be_read() {
+    let bytes = button(&format!("{CHROME}{CLICKS}"), &token(&asking()));
+    let mut place = asking();
+    place.keys = Keys::default();
+    place.came = None;
+    let refused = page(&place, &bytes);
+    assert_eq!((refused.said, refused.token), (Said::RanOut, None));
 }
 
 /// T-53: HTTP/1.0 without a host is served, and no `Origin` can match.

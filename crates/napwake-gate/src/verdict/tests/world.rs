@@ -42,6 +42,7 @@ pub(super) fn sleeper(mode: WakeMode, phase: Phase) -> Sleeper<'static> {
         phase,
         pause_started: time(STARTED),
         last_wake: None,
+        is_pending: false,
         resuming_since: None,
     }
 }
@@ -51,6 +52,7 @@ pub(super) struct Place {
     pub(super) sleepers: Vec<Sleeper<'static>>,
     pub(super) keys: Keys,
     pub(super) now: Timestamp,
+    pub(super) came: Option<Moment>,
 }
 
 impl Default for Place {
@@ -72,6 +74,7 @@ impl Place {
             sleepers: sleepers.to_vec(),
             keys,
             now: time(NOW),
+            came: Some(CAME),
         }
     }
 
@@ -82,7 +85,7 @@ impl Place {
             agents,
             signer: self.keys.at(CAME),
             now: self.now,
-            came: CAME,
+            came: self.came,
         }
     }
 
