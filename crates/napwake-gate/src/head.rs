@@ -9,8 +9,12 @@ mod http1;
 mod scan;
 #[cfg(test)]
 mod tests;
+mod trim;
+
+use std::ops::Range;
 
 use scan::{Scan, Step};
+use trim::Trim;
 
 use crate::form::{Form, Posting};
 pub use http1::{Fetch, Host, Http1, Mode, Site};
@@ -72,8 +76,9 @@ pub struct HeadScan {
 /// What is still awaited of a request that announced a form.
 #[derive(Clone, Copy, Debug)]
 enum Awaited {
-    /// The end of its head, which is over the limit (T-42).
-    HeadEnd,
+    /// The end of its head, which is over the limit (T-42), and of which so many
+    /// bytes were forgotten.
+    HeadEnd(Trim, usize),
     /// A form of this kind behind so many bytes.
     Form(usize, Posting),
 }
@@ -119,7 +124,8 @@ impl HeadScan {
             Step::More if near.len() < HEAD_LIMIT => Head::MoreNeeded,
             Step::More => {
                 let (head, posting) = self.beginning(near);
-                self.posted(head, posting, Awaited::HeadEnd, bytes)
+                let awaited = Awaited::HeadEnd(Trim::beyond(near), 0);
+                self.posted(head, posting, awaited, bytes)
             }
             Step::Preface => Head::Http2Preface,
             Step::Tls => Head::Tls,
@@ -148,6 +154,21 @@ impl HeadScan {
             head if head.is_open() => head.with(Form::Stalled),
             head => head,
         }
+    }
+
+    /// What of `bytes` nothing needs any more, after a look at all of them, while
+    /// the end of a head over the limit is awaited: the places, in their order. To
+    /// be taken out before the next look, to which they never were (T-42).
+    #[must_use]
+    pub fn forget(&mut self, bytes: &[u8]) -> Vec<Range<usize>> {
+        let Some(Awaited::HeadEnd(trim, forgotten)) = self.awaited.as_deref_mut() else {
+            return Vec::new();
+        };
+        let gone = trim.needless(bytes);
+        let count: usize = gone.iter().map(ExactSizeIterator::len).sum();
+        *forgotten += count;
+        self.scan.forget(count);
+        gone
     }
 
     fn beginning<'a>(&self, bytes: &'a [u8]) -> (Head<'a>, Posting) {
@@ -191,12 +212,14 @@ impl HeadScan {
 
     /// The form that is awaited, as far as it came.
     fn form(&mut self, bytes: &[u8]) -> Form {
-        if let Some(Awaited::HeadEnd) = self.awaited.as_deref() {
-            let head = within(FORM_HEAD_LIMIT, bytes);
+        if let Some(Awaited::HeadEnd(trim, forgotten)) = self.awaited.as_deref() {
+            let limit = FORM_HEAD_LIMIT.saturating_sub(*forgotten);
+            let head = within(limit, bytes);
             match self.scan.step(head) {
-                Step::More if head.len() < FORM_HEAD_LIMIT => return Form::Unfinished,
+                Step::More if head.len() < limit => return Form::Unfinished,
                 Step::Whole(len) => {
-                    let (_, posting) = read(within(len, head), Extent::Beginning);
+                    let kept = trim.kept(within(len, head));
+                    let (_, posting) = read(&kept, Extent::Beginning);
                     self.awaited = Some(Box::new(Awaited::Form(len, posting)));
                 }
                 Step::More | Step::Preface | Step::Tls | Step::Refused => return Form::None,
@@ -206,7 +229,7 @@ impl HeadScan {
             Some(Awaited::Form(len, posting)) => {
                 posting.read(bytes.get(*len..).unwrap_or_default())
             }
-            Some(Awaited::HeadEnd) | None => Form::None,
+            Some(Awaited::HeadEnd(..)) | None => Form::None,
         }
     }
 }

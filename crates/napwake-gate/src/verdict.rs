@@ -31,6 +31,9 @@ pub use standing::{Pods, Route, Sleeper, Standing};
 pub enum Heard<'a> {
     /// It sent something.
     Head(Head<'a>),
+    /// The same, but not all of it is held any more, so that it can be answered and
+    /// not passed on (T-42).
+    Cut(Head<'a>),
     /// It connected and sent nothing for [`crate::deadline::SILENCE`] (CLASS-04).
     Silence,
     /// It closed its connection, or shut its sending side, which looks the same
@@ -100,6 +103,13 @@ pub enum Tally {
 pub fn judge<'a>(heard: &Heard<'a>, door: &Door<'_>) -> Verdict<'a> {
     match heard {
         Heard::Left => Verdict::Close(Tally::NotCounted),
+        Heard::Cut(Head::Http1(request)) if door.standing != Standing::Asks => {
+            // As a button's post, it's never handed to the app (T-08).
+            let wake = door.wake(kind_of(request, RequestKind::Page));
+            Verdict::Waking(waking_page(request, door), Body::Sent, wake)
+        }
+        Heard::Cut(cut) if door.standing == Standing::Asks => judge(&Heard::Head(*cut), door),
+        Heard::Cut(_) => Verdict::MoreNeeded,
         _ if door.standing == Standing::Served => Verdict::Pass,
         Heard::Head(Head::MoreNeeded) => Verdict::MoreNeeded,
         Heard::Head(Head::Http1(request)) => judge_request(request, door),
@@ -125,7 +135,7 @@ pub fn judge<'a>(heard: &Heard<'a>, door: &Door<'_>) -> Verdict<'a> {
 pub fn would_wake(heard: &Heard<'_>, mode: WakeMode, agents: &Agents) -> Option<Wake> {
     match heard {
         _ if mode == WakeMode::Ask => Some(Wake::No),
-        Heard::Left => Some(Wake::No),
+        Heard::Left | Heard::Cut(_) => Some(Wake::No),
         Heard::Head(Head::MoreNeeded) => None,
         Heard::Head(Head::Http1(request)) => Some(match own_answer(request, agents) {
             Some(_) => Wake::No,
@@ -162,10 +172,7 @@ fn judge_request<'a>(request: &Http1<'a>, door: &Door<'_>) -> Verdict<'a> {
 
 /// A request that is held, unless a browser opens a page by it.
 fn judge_waking<'a>(request: &Http1<'a>, door: &Door<'_>) -> Verdict<'a> {
-    let wake = |kind| match door.standing {
-        Standing::Wakes => Wake::Yes(kind_of(request, kind)),
-        _ => Wake::No,
-    };
+    let wake = |kind| door.wake(kind_of(request, kind));
     let page = || waking_page(request, door);
     match request.form {
         Form::Unfinished => Verdict::MoreNeeded,

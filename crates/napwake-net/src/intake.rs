@@ -9,6 +9,7 @@
 
 use std::io;
 use std::mem::MaybeUninit;
+use std::ops::Range;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
@@ -145,6 +146,22 @@ impl<B: Budget> Intake<B> {
         ready!(Pin::new(&mut self.stream).poll_read(cx, &mut piece))?;
         append(&mut self.held, piece.filled());
         Poll::Ready(Ok(piece.filled().len()))
+    }
+
+    /// Takes out the bytes at these places, which are in their order, and gives back
+    /// what they took of the budget. What is held then isn't what the caller sent:
+    /// it can't be passed on any more.
+    pub fn forget(&mut self, gone: &[Range<usize>]) {
+        let before = self.held.len();
+        let (mut from, mut kept) = (0, 0);
+        for range in gone.iter().chain([&(before..before)]) {
+            self.held.copy_within(from..range.start, kept);
+            kept += range.start - from;
+            from = range.end;
+        }
+        self.held.truncate(kept);
+        self.held.shrink_to(kept.next_multiple_of(GROWTH));
+        self.budget.give_back(before - kept);
     }
 
     /// Ends the intake, forgetting what was read, to answer the caller.

@@ -4,6 +4,7 @@
 //! until the caller sends something, is silent for three seconds, or closes
 //! (HOLD-13).
 
+use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -37,6 +38,8 @@ const UNREAD: Duration = Duration::from_secs(1);
 pub(super) struct Hearing {
     scan: HeadScan,
     last_byte: Option<Moment>,
+    /// Whether some of it was forgotten, so that it can't be passed on (T-42).
+    pub(super) is_cut: bool,
     /// Whether the key was read for its token, or was to be.
     pub(super) is_key_read: bool,
     /// Whether its click was for another pause already.
@@ -68,6 +71,8 @@ pub(super) enum Next {
     Listen(Instant),
     /// Something is to be done before that's known.
     Errand(Errand),
+    /// The bytes at these places aren't needed, whatever it gets (T-42).
+    Forget(Vec<Range<usize>>),
 }
 
 impl<C: Connect<Stream = TcpStream> + 'static, S: Stamper> Conversation<C, S> {
@@ -82,6 +87,11 @@ impl<C: Connect<Stream = TcpStream> + 'static, S: Stamper> Conversation<C, S> {
             let errand = match self.next(caller.bytes(), watcher, hearing) {
                 Next::Greeting(greeting) => return greeting,
                 Next::Errand(errand) => errand,
+                Next::Forget(gone) => {
+                    caller.forget(&gone);
+                    hearing.is_cut = true;
+                    continue;
+                }
                 Next::Listen(until) => match self.listen(caller, watcher, hearing, until).await {
                     Ok(()) => continue,
                     Err(ended) => return Greeting::Ended(ended),
@@ -98,6 +108,9 @@ impl<C: Connect<Stream = TcpStream> + 'static, S: Stamper> Conversation<C, S> {
     fn next(&self, bytes: &[u8], watcher: &mut Watcher, hearing: &mut Hearing) -> Next {
         let (route, outlook) = watcher.latest();
         match outlook {
+            Outlook::Ready(_) if hearing.is_cut => {
+                self.judge(bytes, hearing, &route, Standing::Served)
+            }
             Outlook::Ready(_) => match self.place.try_pass() {
                 Some(place) => Next::Greeting(Greeting::Ready(Some(place))),
                 None => Next::Errand(Errand::Queue),
@@ -144,20 +157,39 @@ impl<C: Connect<Stream = TcpStream> + 'static, S: Stamper> Conversation<C, S> {
         steady.instant(silent_at(accepted, hearing.last_byte))
     }
 
+    /// More is to be heard. Of one who is only going to be answered no more is kept
+    /// meanwhile than it takes.
+    fn more(&self, bytes: &[u8], hearing: &mut Hearing, standing: Standing) -> Next {
+        let gone = match standing {
+            Standing::Asks => hearing.scan.forget(bytes),
+            _ => Vec::new(),
+        };
+        if gone.is_empty() {
+            Next::Listen(self.silent(hearing))
+        } else {
+            Next::Forget(gone)
+        }
+    }
+
     /// What was heard so far.
     fn heard<'a>(&self, bytes: &'a [u8], hearing: &mut Hearing) -> Heard<'a> {
         let is_silent = Instant::now() >= self.silent(hearing);
-        let scan = &mut hearing.scan;
         if bytes.is_empty() {
-            if is_silent {
+            return if is_silent {
                 Heard::Silence
             } else {
                 Heard::Head(Head::MoreNeeded)
-            }
-        } else if is_silent || self.is_read_out(bytes) {
-            Heard::Head(scan.settle(bytes))
+            };
+        }
+        let head = if is_silent || self.is_read_out(bytes) {
+            hearing.scan.settle(bytes)
         } else {
-            Heard::Head(scan.look(bytes))
+            hearing.scan.look(bytes)
+        };
+        if hearing.is_cut {
+            Heard::Cut(head)
+        } else {
+            Heard::Head(head)
         }
     }
 
@@ -192,7 +224,7 @@ impl<C: Connect<Stream = TcpStream> + 'static, S: Stamper> Conversation<C, S> {
             judge(&heard, &door)
         });
         Next::Greeting(match verdict {
-            Verdict::MoreNeeded => return Next::Listen(self.silent(hearing)),
+            Verdict::MoreNeeded => return self.more(bytes, hearing, standing),
             Verdict::ReadKey(_) => return Next::Errand(Errand::ReadKey),
             Verdict::Click(click) => {
                 let pressing = Pressing::new(&click, route);

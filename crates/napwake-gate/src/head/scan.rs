@@ -94,6 +94,11 @@ impl Scan {
         }
     }
 
+    /// So many of the bytes that were looked at are gone.
+    pub(super) const fn forget(&mut self, bytes: usize) {
+        self.seen = self.seen.saturating_sub(bytes);
+    }
+
     /// Whether a whole request line of HTTP/1 was seen.
     pub(super) fn is_past_request_line(&self) -> bool {
         matches!(self.at, At::Line | At::LineCr | At::InLine | At::InLineCr)

@@ -5,9 +5,9 @@
 use std::time::Duration;
 
 use jiff::Timestamp;
-use napwake_api::workload::WakeMode;
+use napwake_api::{stamp::RequestKind, workload::WakeMode};
 
-use super::{Sleeper, Standing};
+use super::{Sleeper, Standing, Wake};
 use crate::{
     Moment,
     age::is_within,
@@ -76,6 +76,14 @@ impl<'a> Door<'a> {
     pub(super) fn gives_pages(&self) -> bool {
         let mut sleepers = self.sleepers.iter();
         sleepers.all(|one| one.mode == WakeMode::Ask || one.page.0)
+    }
+
+    /// Whether a request of this kind wakes.
+    pub(super) fn wake(&self, kind: RequestKind) -> Wake {
+        match self.standing {
+            Standing::Wakes => Wake::Yes(kind),
+            Standing::Served | Standing::Crowded | Standing::Waits | Standing::Asks => Wake::No,
+        }
     }
 
     /// How long the first to wake has been Resuming (PAGE-08, PAGE-09).

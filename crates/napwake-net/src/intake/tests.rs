@@ -314,3 +314,23 @@ async fn no_more_is_read_than_granted() {
     assert_eq!(intake.bytes().len(), 1 << 20);
     assert!(intake.bytes() == &pattern(1 << 20)[..]);
 }
+
+/// What is forgotten is gone, and its share of the budget given back.
+#[tokio::test]
+async fn forgets_and_gives_back() {
+    let pool = Pool::new(100_000);
+    let (mut caller, mut intake) = held(&pool).await;
+    let sent = pattern(50_000);
+    let (written, ()) = tokio::join!(caller.write_all(&sent), read_until(&mut intake, 50_000));
+    written.unwrap();
+    intake.forget(&[10_000..20_000, 20_000..20_000, 30_000..50_000]);
+    let kept = [&sent[..10_000], &sent[20_000..30_000]].concat();
+    assert_eq!(intake.bytes(), kept);
+    assert_eq!(pool.left(), 80_000);
+    intake.forget(&[]);
+    caller.write_all(b"more").await.unwrap();
+    read_until(&mut intake, 20_004).await;
+    assert_eq!(intake.bytes(), [&kept[..], b"more"].concat());
+    drop(intake);
+    assert_eq!(pool.left(), 100_000);
+}

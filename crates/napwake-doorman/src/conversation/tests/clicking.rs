@@ -433,3 +433,61 @@ async fn the_setting_of_the_page_does_not_matter() {
     world.quiet().await;
     world.is_done();
 }
+
+/// The beginning of a click behind large cookies, and its end.
+fn large(token: &str) -> (Vec<u8>, Vec<u8>) {
+    let body = format!("napwake-wake={token}");
+    let form = format!(
+        "{CLICKS}Content-Type: application/x-www-form-urlencoded\r\nContent-Length: {}\r\n\
+         Cookie: {}\r\nCookie: a=b\r\n",
+        body.len(),
+        "x".repeat(400_000)
+    );
+    let mut start = browser("POST /", &form, &body);
+    let end = start.split_off(start.len() - 90);
+    (start, end)
+}
+
+/// Sends it while the doorman reads on.
+async fn sends(world: &World, caller: &mut tokio::net::TcpStream, bytes: &[u8]) {
+    for piece in bytes.chunks(16 * 1024) {
+        caller.write_all(piece).await.unwrap();
+        world.quiet().await;
+    }
+}
+
+/// T-42: a person with large cookies can click, and next to nothing of them is kept.
+#[tokio::test(start_paused = true)]
+async fn a_click_behind_large_cookies() {
+    let world = asking(&json!({})).await;
+    let (start, end) = large(&token(&opens(&world).await).unwrap());
+    let mut caller = world.call().await;
+    sends(&world, &mut caller, &start).await;
+    let held = world.doorman.budget.held();
+    assert!(held < 48 * 1024, "{held} bytes held");
+    sends(&world, &mut caller, &end).await;
+    assert_eq!(status(&text(&mut caller).await), WAKING);
+    assert_ne!(stamped(&world), "");
+    drop(caller);
+    world.quiet().await;
+    world.is_done();
+}
+
+/// T-42: one of whom something was forgotten is never passed on: it gets the
+/// waking-up page, whose reload is.
+#[tokio::test(start_paused = true)]
+async fn who_was_cut_is_not_passed_on() {
+    let world = asking(&json!({})).await;
+    let (start, end) = large("x");
+    let mut caller = world.call().await;
+    sends(&world, &mut caller, &start).await;
+    super::ready_pod(&world);
+    world.quiet().await;
+    sends(&world, &mut caller, &end).await;
+    let page = text(&mut caller).await;
+    assert!(page.contains("is waking up"), "{page}");
+    assert_eq!(world.dialed(), []);
+    drop(caller);
+    world.quiet().await;
+    world.is_done();
+}

@@ -307,6 +307,29 @@ fn a_browser_that_was_added_as_a_checker() {
     assert_eq!(answer.kind, AnswerKind::Probe);
 }
 
+/// T-42: one of whom not all is held any more is answered, though a pod be Ready,
+/// and only once its form is there or stalls.
+#[rstest]
+fn who_was_cut_is_answered(
+    #[values(Standing::Served, Standing::Crowded, Standing::Wakes, Standing::Waits)]
+    standing: Standing,
+) {
+    let place = Place::with(&[paused()]);
+    let form = "Content-Type: application/x-www-form-urlencoded\r\nContent-Length: 3\r\n";
+    let bytes = [&request("POST /a", form)[..], b"a=b"].concat();
+    let mut scan = HeadScan::new();
+    let unfinished = bytes.len() - 1;
+    let _told = scan.look(&bytes[..unfinished]);
+    let more = Heard::Cut(scan.look(&bytes[..unfinished]));
+    assert_eq!(judge_at(&place, standing, &more), Verdict::MoreNeeded);
+    let whole = Heard::Cut(scan.look(&bytes));
+    let Verdict::Waking(page, Body::Sent, wake) = judge_at(&place, standing, &whole) else {
+        panic!("not the page");
+    };
+    assert_eq!(page.address.target, "/a");
+    assert_eq!(wake != Wake::No, standing == Standing::Wakes);
+}
+
 /// PAGE-07: the address the person opened, from whichever form of the request.
 #[rstest]
 #[case("GET /a?b=c", "Host: a.test:8080\r\n", "a.test:8080", "/a?b=c")]
