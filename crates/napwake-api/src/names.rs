@@ -61,7 +61,7 @@ pub mod slice {
     pub const SERVICE_NAME: &str = "kubernetes.io/service-name";
     /// Names who manages a slice (F-02).
     pub const MANAGED_BY: &str = "endpointslice.kubernetes.io/managed-by";
-    /// What the EndpointSlice controller writes there: only such slices are dialled (NET-25).
+    /// What the EndpointSlice controller writes there: only such slices are dialed (NET-25).
     pub const MANAGED_BY_CONTROLLER: &str = "endpointslice-controller.k8s.io";
     /// What Napwake writes there.
     pub const MANAGED_BY_NAPWAKE: &str = "napwake.dev";
@@ -108,7 +108,7 @@ pub mod event {
     pub const INVALID_SETTING: &str = "InvalidSetting";
     /// A route could not be written (OBS-12).
     pub const ROUTING_FAILED: &str = "RoutingFailed";
-    /// No ManagedWorkload can be made for a labelled workload, for others have its names.
+    /// No ManagedWorkload can be made for a labeled workload, for others have its names.
     pub const NAMES_TAKEN: &str = "NamesTaken";
     /// An object could not be read and is passed over.
     pub const UNREADABLE_OBJECT: &str = "UnreadableObject";

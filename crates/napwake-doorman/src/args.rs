@@ -20,7 +20,7 @@ pub struct DoormanArgs {
     #[arg(long, value_name = "NAME", env = "POD_NAME")]
     pub pod_name: String,
 
-    /// This pod's addresses, by commas; they are never dialed
+    /// This pod's addresses, separated by commas; they are never dialed
     #[arg(
         long,
         value_name = "ADDRESS",

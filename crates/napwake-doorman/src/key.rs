@@ -1,8 +1,8 @@
 //! The wake key: what every doorman pod signs and checks the button's tokens with.
 //!
 //! Owns reading the Secret and filling it while it is empty, so that pods which
-//! start together agree on one key (TOKEN-20). What was found leads to, and which
-//! keys are accepted, is decided in `napwake_gate::token`. Never overwrites what
+//! start together agree on one key (TOKEN-20). What follows from what was found, and
+//! which keys are accepted, is decided in `napwake_gate::token`. Never overwrites what
 //! isn't empty (T-26), and never logs a key.
 
 mod secret;

@@ -2,13 +2,13 @@
 //! and passes each caller to the first Ready pod.
 //!
 //! Owns the way of a connection through the product, and what it leads to in the
-//! cluster: three annotations on a ManagedWorkload, its own wake key, and events. Writes no slice, no
-//! Service and no workload. What to do with a caller is decided in
-//! `napwake_gate`; sockets are `napwake_net`'s.
+//! cluster: three annotations on a ManagedWorkload, its own wake key, and events.
+//! Writes no slice, no Service and no workload. What to do with a caller is decided
+//! in `napwake_gate`; sockets are `napwake_net`'s.
 //!
 //! | Module | Owns |
 //! |---|---|
-//! | [`run`] | the wiring |
+//! | [`args`], [`run`] | the flags, the wiring |
 //! | [`routes`] | which ports to listen on, and where they lead |
 //! | [`listeners`] | open ports follow the table |
 //! | [`conversation`] | one connection, from accept to end |
@@ -17,6 +17,8 @@
 //! | [`tally`] | what was turned away: counting, and telling |
 //! | [`pods`] | the Pods behind a route, while somebody waits for them |
 //! | [`report`], [`metrics`] | events, metrics |
+//! | [`stopping`] | the end of the process, step by step |
+//! | [`steady`] | the clock that the gate's moments count by |
 
 pub mod args;
 pub mod conversation;

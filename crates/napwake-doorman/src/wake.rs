@@ -1,10 +1,10 @@
 //! Waking: `napwake.dev/last-request` on a ManagedWorkload.
 //!
-//! Owns the only writes that a caller leads to. Many callers ask, and one stamp
-//! is written: each workload has one pending wake at a time, apart from the
-//! connections that asked for it (T-62), which is tried again every two seconds
-//! until it is allowed and written, or nobody who asked would still be there.
-//! Never changes anything but the two annotations.
+//! Owns the writes that wake. Many callers ask, and one stamp is written: each
+//! workload has one pending wake at a time, apart from the connections that asked
+//! for it (T-62). It is tried again every two seconds until it is allowed and
+//! written, or nobody who asked would still be there.
+//! Changes that annotation and `napwake.dev/last-request-from`, and nothing else.
 
 mod click;
 mod pursuit;

@@ -1,6 +1,6 @@
-//! Collects the EndpointSlices that `decide::orphans` finds: all are looked at as
-//! a term begins, and each again whenever it changes or a ManagedWorkload of its
-//! namespace goes.
+//! Deletes the EndpointSlices that no ManagedWorkload stands for, as
+//! `decide::orphans` says: all are looked at as a term begins, and each again
+//! whenever it changes or a ManagedWorkload of its namespace goes.
 
 use std::{convert::Infallible, time::Duration};
 

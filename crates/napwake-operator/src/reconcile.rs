@@ -158,7 +158,7 @@ impl Reconciler {
             return Next::WhenAsked;
         };
         let wait = again.duration_since(self.clock.now());
-        // A moment later, so that it's surely past.
+        // A moment later, so that the time is surely past.
         let wait = Duration::try_from(wait).unwrap_or_default();
         Next::After(wait + Duration::from_millis(1))
     }
@@ -166,7 +166,7 @@ impl Reconciler {
     /// When to decide anew after a failure, unless something changes before.
     fn retry(&self, key: &WorkloadKey, error: &ApplyError) -> Duration {
         if matches!(error, ApplyError::WakeFirst) {
-            return RETRIES.first; // It's waiting already.
+            return RETRIES.first; // The wake is in the queue, and comes sooner.
         }
         let (count, wait) = self.failures.another(key.clone());
         let (namespace, workload) = (&key.namespace, &key.name);

@@ -3,9 +3,9 @@
 //! The simplest way that leaves nobody at zero: the operator's Deployment is
 //! stopped, and this process is the operator for a few minutes more, taking
 //! nobody in and deleting every ManagedWorkload. Each deletion wakes its
-//! workload first and drains its route, as the finalizer always sees to; only
-//! for readiness it waits a minute at most. So nothing here scales a workload
-//! that has a ManagedWorkload.
+//! workload first and drains its route, as the finalizer always sees to, but waits
+//! a minute at most for readiness. So nothing here scales a workload that has a
+//! ManagedWorkload.
 //!
 //! Ends well once no ManagedWorkload, no marked workload and no slice that nobody
 //! stands for is left; otherwise it says which are.

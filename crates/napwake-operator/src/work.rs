@@ -46,7 +46,7 @@ impl Work {
         }
     }
 
-    /// Works for as long as it isn't dropped.
+    /// Works until it's dropped.
     pub(crate) async fn run(self: Arc<Self>, term: Term) -> Infallible {
         let _leading = Leading::new(self.applier());
         self.catch_up().await;
@@ -80,7 +80,7 @@ impl Work {
         &self.reconciler.applier
     }
 
-    /// Reads everything that the ledger of ports is made of.
+    /// Reads every ManagedWorkload, and makes the ledger of ports of them.
     async fn catch_up(&self) {
         let mut failures = 0;
         let workloads = loop {

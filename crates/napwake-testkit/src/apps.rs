@@ -122,7 +122,7 @@ pub fn workload(name: &str, kind: Kind, replicas: i32, pod: &Value) -> Value {
     manifest
 }
 
-/// A Service named `name` before the pods labelled `app: <app>`.
+/// A Service named `name` before the pods labeled `app: <app>`.
 ///
 /// `ports` are (name, number, target port); `families` is `IPv4`, `IPv6`, or both.
 pub fn service(name: &str, app: &str, ports: &[(&str, u16, u16)], families: &[&str]) -> Value {

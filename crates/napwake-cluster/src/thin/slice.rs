@@ -50,7 +50,7 @@ pub enum AddressType {
     #[default]
     IPv4,
     IPv6,
-    /// Names instead of addresses, or a type from the future: not dialled.
+    /// Names instead of addresses, or a type from the future: not dialed.
     #[serde(other)]
     Other,
 }

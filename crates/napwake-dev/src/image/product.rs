@@ -1,12 +1,12 @@
 //! The image of Napwake itself, made without a container engine.
 //!
 //! Owns what is in it: the release build of `napwake`, the parts of the C
-//! library that it was linked against with their licences, and the few files
+//! library that it was linked against with their licenses, and the few files
 //! by which names are resolved. No shell, no package manager, no other program.
 //!
 //! The C library is copied rather than linked in: getaddrinfo then works as it
 //! does everywhere, and whoever gets the image may replace the library, as its
-//! licence asks.
+//! license asks.
 
 use std::path::{Path, PathBuf};
 

@@ -148,8 +148,8 @@ impl Keeper {
         }
     }
 
-    /// Has a connection ready for the first Pod that is named: it may be Ready by
-    /// then, and its callers shouldn't wait for a handshake on top.
+    /// Has a connection to the API server ready for the first Pod that is named: it
+    /// may be Ready by then, and its callers shouldn't wait for a handshake on top.
     fn warm(&self) {
         let client = self.shared.client.clone();
         self.shared.tasks.spawn(async move { warm(&client).await });

@@ -90,8 +90,7 @@ impl RouteSender {
         }
     }
 
-    /// Gives the route a new value. Those who look at more than a changed value
-    /// compare themselves: what is the same costs nobody a wake-up.
+    /// Gives the route a new value. One that says the same wakes no task.
     pub(super) fn put(&self, route: Route) {
         let cuts = route.serving.cuts();
         self.cuts.send_if_modified(|current| {

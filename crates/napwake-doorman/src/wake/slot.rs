@@ -1,4 +1,4 @@
-//! What a workload's pending wake, and the last one, are kept in.
+//! A workload's slot: its pending wake, and its newest stamp.
 //!
 //! Owns that each workload has one pending wake at a time, which whoever asks
 //! meanwhile joins (T-62), and what is known of its stamps before the watch shows
@@ -27,8 +27,8 @@ pub enum Obstacle {
     Unwritten(Arc<str>),
 }
 
-/// What a workload's pending wake, and the last one, are kept in. It lives as
-/// long as the workload is known.
+/// What a workload's pending wake and newest stamp are kept in. It lives as long as
+/// the workload is known.
 #[derive(Debug, Default)]
 pub struct Slot {
     pub(super) state: Mutex<SlotState>,

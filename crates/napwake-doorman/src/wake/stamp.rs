@@ -1,8 +1,7 @@
 //! Writing a stamp.
 //!
-//! Owns the one patch, the read before it where it must be written over that, and
-//! what their failure means. Changes the two annotations
-//! and nothing else.
+//! Owns the one patch, for a click the read that it is written over, and what their
+//! failure means. Changes the two annotations and nothing else.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -19,7 +18,7 @@ use tokio::time::timeout;
 
 use crate::routes::{Claimant, Workload};
 
-/// How long one write may take before it counts as failed.
+/// How long one call may take before it counts as failed.
 const TIMEOUT: Duration = Duration::from_secs(10);
 
 /// What is written.

@@ -17,8 +17,8 @@
 //! for none: it can't demand, and it takes off only what it put on itself.
 //!
 //! Right before each call it's asked whether this process still leads. That
-//! keeps two from working against each other; that a write which comes too late
-//! all the same does no harm is seen to by its precondition.
+//! keeps two from working against each other. A write that comes too late all the
+//! same does no harm, because of its precondition.
 
 mod events;
 mod everybody;
@@ -70,7 +70,7 @@ pub(crate) enum ApplyError {
     /// Another operator may lead by now.
     #[error("not the leader any more")]
     NotLeader,
-    /// A wake has come up for the same workload while a slice waited its turn.
+    /// A wake has come up for the same workload while a slice waited for its turn.
     #[error("a wake comes first")]
     WakeFirst,
 }
@@ -89,7 +89,8 @@ impl ApplyError {
 }
 
 impl Applier {
-    /// Carries out the plan up to its first failure that doesn't stand alone.
+    /// Carries out the plan, up to the first write that fails. A slice or an event
+    /// that can't be written ends nothing.
     pub(crate) async fn apply(
         &self,
         leave: Leave<'_>,

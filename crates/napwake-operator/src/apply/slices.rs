@@ -2,7 +2,7 @@
 //!
 //! Failures are noted in the index and hold nothing up (ROUTE-38, ROUTE-39). A
 //! foreign slice is never written (ROUTE-72). All writes pass one bounded queue,
-//! so that moving a thousand Services leaves room for a wake (DRAIN-07); one of
+//! so that moving a thousand Services leaves room for a wake (DRAIN-07). A wake of
 //! a workload whose own slice waits there takes that slice out of the queue.
 
 use std::sync::Arc;

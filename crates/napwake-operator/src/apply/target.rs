@@ -22,8 +22,8 @@ impl Applier {
         version: &str,
     ) -> Result<(), ApplyError> {
         let value = paused_replicas.map(|replicas| replicas.to_string());
-        // Neither can be written, so it's refused where one differs: also where
-        // the mark is as it should be already.
+        // A patch can change neither uid nor version, so it's refused where one
+        // differs, even if the mark is as it should be already.
         let patch = Patch::Merge(json!({"metadata": {
             "uid": target.uid,
             "resourceVersion": version,

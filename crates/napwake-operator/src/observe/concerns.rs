@@ -1,5 +1,6 @@
-//! Whom a change concerns: the ManagedWorkloads to be decided again, and the
-//! Deployments and StatefulSets whose opting in has to be looked at again.
+//! Whom a change concerns: the ManagedWorkloads to be decided again, the
+//! Deployments and StatefulSets whose opting in has to be looked at again, and the
+//! slices that perhaps nobody stands for any more.
 //!
 //! Says too many rather than too few: deciding again from the same World plans
 //! nothing.
@@ -65,9 +66,9 @@ impl Concerns {
         }
     }
 
-    /// Itself, its target's opting in, where its phase or routes change the
-    /// others behind its Services (T-75, T-76), and once it's gone what it may
-    /// have left behind.
+    /// Itself, and its target's opting in. If its phase or routes change, also the
+    /// others behind its Services (T-75, T-76); and once it's gone, the slices that
+    /// it may have left behind.
     pub(super) fn of_workload(
         index: &Index,
         key: &WorkloadKey,

@@ -77,7 +77,7 @@ impl Index {
         }
     }
 
-    /// The same before an uninstall.
+    /// The same, for the operator's work before an uninstall.
     pub(crate) fn before_the_end(self) -> Self {
         Self {
             tenure: Tenure::Ends,

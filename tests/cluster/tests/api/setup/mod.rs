@@ -106,7 +106,7 @@ impl<'w> Stage<'w> {
         Ok(target)
     }
 
-    /// A Service before the pods labelled `app: <app>`.
+    /// A Service before the pods labeled `app: <app>`.
     pub(crate) async fn serve(
         &self,
         name: &str,
