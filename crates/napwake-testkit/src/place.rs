@@ -94,12 +94,12 @@ impl Place {
             .context("the Service has no address")
     }
 
-    /// The pods labelled `app: <app>`, terminating ones included.
+    /// The pods labeled `app: <app>`, terminating ones included.
     pub async fn pods(&self, app: &str) -> Result<Vec<Pod>> {
-        let labelled = ListParams::default().labels(&format!("app={app}"));
+        let labeled = ListParams::default().labels(&format!("app={app}"));
         Ok(self
             .api::<Pod>()
-            .list(&labelled)
+            .list(&labeled)
             .await
             .context("list pods")?
             .items)

@@ -13,7 +13,7 @@ pub(crate) struct Bench {
     /// The cluster's name: it's made, and taken away at the end
     #[arg(long, default_value = DEFAULT_NAME)]
     name: ClusterName,
-    /// Workloads that are there while memory is looked at; up to 25: it isn't
+    /// Workloads that are there while memory is measured; it isn't with 25 or fewer
     #[arg(long, value_name = "NUMBER", default_value_t = 100)]
     workloads: u32,
     /// Rounds of one workload, either way
@@ -25,10 +25,11 @@ pub(crate) struct Bench {
     /// Rounds of twenty-five workloads at once, either way
     #[arg(long, value_name = "NUMBER", default_value_t = 8)]
     rounds_of_25: u32,
-    /// How long the rounds may take together; what isn't done by then is left out
+    /// How long the rounds of the first pass may take together; what isn't done by
+    /// then is left out. The second pass gets half of it, and the third a quarter
     #[arg(long, value_name = "MINUTES", default_value_t = 8)]
     minutes: u32,
-    /// Leave out the rounds with EndpointSlices that follow their pods late
+    /// Leave out the third pass, with EndpointSlices that follow their pods late
     #[arg(long)]
     no_late_slices: bool,
     /// A folder for every wake's times

@@ -73,7 +73,7 @@ pub(crate) struct Exec {
 pub(crate) struct LoadImage {
     #[command(flatten)]
     which: Which,
-    /// The archive, as `cargo xtask image` makes it
+    /// The archive, such as `cargo xtask image` makes
     file: PathBuf,
 }
 

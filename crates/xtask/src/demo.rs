@@ -17,7 +17,7 @@ pub(crate) struct Demo {
     /// out of the development cluster's nodes. See `cargo xtask install --context`
     #[arg(long, value_name = "NAME", conflicts_with = "name")]
     context: Option<String>,
-    /// Take the cluster with everything in it away
+    /// Take the cluster away, with everything in it
     #[arg(long)]
     down: bool,
 }

@@ -24,7 +24,7 @@ struct Arguments {
 enum Command {
     /// Measure cold starts and memory on a real Kubernetes (about 15 minutes)
     Bench(bench::Bench),
-    /// A real Kubernetes on this machine
+    /// Make, use and take away a real Kubernetes on this machine
     #[command(subcommand)]
     Cluster(cluster::Command),
     /// Watch two paused workloads wake, on a real Kubernetes

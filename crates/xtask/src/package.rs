@@ -38,7 +38,8 @@ pub(crate) struct Where {
     /// The development cluster's name
     #[arg(long, value_name = "CLUSTER", default_value = DEFAULT_NAME)]
     name: ClusterName,
-    /// A context of your kubeconfig instead, such as kind's or k3d's
+    /// A context of your kubeconfig instead: kind's, k3d's, minikube's, or that of a
+    /// k3s on this machine
     #[arg(long, value_name = "NAME", conflicts_with = "name")]
     context: Option<String>,
 }

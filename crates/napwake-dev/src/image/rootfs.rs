@@ -18,8 +18,8 @@ use crate::run::{self, RunError};
 /// have them built in: what isn't there isn't needed.
 const LOADED_BY_NAME: [&str; 3] = ["libnss_files.so.2", "libnss_dns.so.2", "libresolv.so.2"];
 
-/// Where distributions keep the licences of what is copied.
-const LICENCES: [&str; 4] = [
+/// Where distributions keep the licenses of what is copied.
+const LICENSES: [&str; 4] = [
     "/usr/share/doc/libc6/copyright",
     "/usr/share/doc/libgcc-s1/copyright",
     "/usr/share/common-licenses/LGPL-2.1",
@@ -31,11 +31,11 @@ const PASSWD: &str = "root:x:0:0:root:/:/sbin/nologin\n\
     napwake:x:65532:65532:napwake:/:/sbin/nologin\n";
 const GROUP: &str = "root:x:0:\nnapwake:x:65532:\n";
 
-/// Said once, wherever the licences' own texts are.
+/// Said once, wherever the licenses' own texts are.
 const NOTICE: &str = "\
 This image holds parts of the GNU C Library and of GCC's runtime library, copied
 unchanged from the distribution on which it was built. Where that is Debian, their
-copyright notices and licences are in /usr/share/doc and /usr/share/common-licenses,
+copyright notices and licenses are in /usr/share/doc and /usr/share/common-licenses,
 and their sources at https://sources.debian.org under the versions that
 /usr/share/doc/napwake/libraries names. The C library is under the GNU LGPL 2.1 or
 later; GCC's runtime library is under the GNU GPL 3 with the GCC Runtime Library
@@ -109,12 +109,12 @@ impl Rootfs {
         for library in libraries {
             rootfs = rootfs.copied(&library, Mode::Program)?;
         }
-        for licence in LICENCES
+        for license in LICENSES
             .map(Path::new)
             .into_iter()
             .filter(|path| path.is_file())
         {
-            rootfs = rootfs.copied(licence, Mode::Data)?;
+            rootfs = rootfs.copied(license, Mode::Data)?;
         }
         Ok(rootfs)
     }

@@ -9,7 +9,7 @@ use crate::progress::Progress;
 use crate::tools::cargo_install;
 use crate::{run, workspace};
 
-/// Licences, bans and sources of what is linked, as `deny.toml` allows them.
+/// Licenses, bans and sources of what is linked, as `deny.toml` allows them.
 const DENY: (&str, &str) = ("cargo-deny", "0.20.2");
 
 /// Dependencies that a manifest names and no source uses.
@@ -25,7 +25,7 @@ pub(super) fn run(progress: &Progress) -> Counts {
         ("generated files", generated),
         ("layers and sources", layers),
         ("unused dependencies", unused),
-        ("licences, bans and sources", linked),
+        ("licenses, bans and sources", linked),
         ("lints", lints),
     ];
     let mut counts = Counts::default();

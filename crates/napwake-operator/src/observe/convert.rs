@@ -112,7 +112,7 @@ pub(crate) fn workload(object: ManagedWorkload) -> ObservedWorkload {
         spec,
         status,
     } = object;
-    let by_label = labelled(&meta, opt::OPTED_IN);
+    let by_label = labeled(&meta, opt::OPTED_IN);
     let owner = owner(&meta, spec.target_ref.kind, &spec.target_ref.name);
     let made = if by_label {
         Made::ByLabel(owner.map(|owner| owner.uid.clone()))
@@ -263,7 +263,8 @@ pub(crate) fn slice(object: thin::EndpointSlice) -> ObservedSlice {
         .flatten()
         .find(|owner| owner.controller == Some(true) && owner.kind == "Service")
         .map_or_else(String::new, |owner| owner.uid.clone());
-    // Written otherwise than Napwake writes: given with none, it's written anew.
+    // Where one isn't as Napwake writes it, the slice counts as one without
+    // endpoints, and so is written anew.
     let endpoints: Option<Vec<_>> = object.endpoints.into_iter().map(endpoint).collect();
     let ports: Option<Vec<_>> = object.ports.into_iter().map(port).collect();
     let (mut endpoints, ports) = match (endpoints, ports) {
@@ -372,7 +373,7 @@ pub(crate) fn pod(object: shared::Pod) -> ObservedPod {
     }
 }
 
-fn labelled(meta: &ObjectMeta, name: &str) -> bool {
+fn labeled(meta: &ObjectMeta, name: &str) -> bool {
     let labels = meta.labels.as_ref();
     labels.is_some_and(|labels| labels.get(name).is_some_and(|value| value == TRUE))
 }
