@@ -51,6 +51,10 @@ pub(crate) struct Signals {
 pub(crate) fn read(world: &World, now: Timestamp) -> Signals {
     let mut signals = Signals::default();
     let own = &world.workload.annotations;
+    // Whoever stamps while a pause is on does so behind its start, by whatever
+    // clock that was written.
+    let started = world.workload.status.pause.as_ref();
+    let now = started.map_or(now, |pause| pause.started_at.0.max(now));
     let target = world.target.known().map(|target| &target.annotations);
     signals.activity(own, signal::LAST_REQUEST, ActivitySource::Request, now);
     signals.activity(own, signal::ACTIVITY, ActivitySource::Annotation, now);
@@ -124,6 +128,19 @@ impl Signals {
             .map(|activity| activity.stamp)
             .chain([Stamp::now(last)])
             .any(is_overtaken)
+    }
+}
+
+/// Since when use ends a pause that began at `started`.
+///
+/// One that begins further ahead than clocks may differ was written by a clock
+/// that was wrong, and is over or another leader's by now. When it really began
+/// can't be told, so that whatever is recent counts: in doubt it wakes.
+pub(crate) fn since(started: Timestamp, now: Timestamp) -> Timestamp {
+    if started > after(now, timing::SKEW) {
+        after(now, -timing::SKEW)
+    } else {
+        started
     }
 }
 

@@ -1,7 +1,9 @@
+use jiff::SignedDuration;
+use napwake_api::workload::Phase;
 use rstest::rstest;
 
 use super::*;
-use crate::sim::objects;
+use crate::sim::{objects, questions};
 
 fn time(text: &str) -> Timestamp {
     text.parse().expect("a test's own time")
@@ -129,4 +131,37 @@ fn a_pause_is_asked_for_unless_activity_overtook_it(
         let alone = signals(&[(signal::PAUSE_REQUESTED, &pause)], "2026-11-30T08:01:00Z");
         assert_eq!(alone.pause_asked(time(&activity)), asked, "as recorded");
     }
+}
+
+/// A pause written by a clock far ahead, which was set back since, or was another
+/// leader's. T-12: it is woken all the same, by a doorman, which stamps right
+/// behind the pause's start, and by anybody whose clock is right.
+#[rstest]
+#[case::by_a_doorman(signal::LAST_REQUEST, true)]
+#[case::by_people(signal::WAKE_REQUESTED, false)]
+fn a_pause_from_the_future_is_woken(#[case] key: &str, #[case] is_behind_start: bool) {
+    let mut cluster = questions::paused();
+    let started = cluster.status("api").pause.as_ref().expect("a pause");
+    let behind_start = after(started.started_at.0, SignedDuration::from_micros(1));
+    cluster.now -= SignedDuration::from_mins(10);
+    cluster.pass_secs(5);
+    assert_eq!(cluster.phase("api"), Some(Phase::Paused));
+    let stamp = if is_behind_start {
+        behind_start
+    } else {
+        cluster.now
+    };
+    cluster.annotate("api", key, stamp.to_string());
+    cluster.settle();
+    assert_eq!(cluster.phase("api"), Some(Phase::Resuming));
+    assert_eq!(cluster.replicas("api"), 3);
+}
+
+#[rstest]
+#[case::of_a_clock_that_is_right("08:00:00", "08:00:00")]
+#[case::as_clocks_may_differ("08:01:00", "08:01:00")]
+#[case::further_ahead("08:01:00.000001", "07:59:00")]
+fn a_pause_ends_by_what_came_since(#[case] started: &str, #[case] expected: &str) {
+    let day = |clock: &str| time(&format!("2026-11-30T{clock}Z"));
+    assert_eq!(since(day(started), day("08:00:00")), day(expected));
 }

@@ -219,7 +219,7 @@ fn await_pods_gone(s: &Settled, target: &Target, pause: PauseStatus, draft: &mut
 /// What ends a pause before its pods are gone: activity newer than its start,
 /// by a stamp or by what others did to the workload.
 fn called_off_by(s: &Settled, target: &Target, pause: &PauseStatus) -> Option<Activity> {
-    if let Some(activity) = s.signals.newer_than(pause.started_at.0) {
+    if let Some(activity) = newer_than_start(s, pause) {
         return Some(activity);
     }
     let known = s.status().target.as_ref()?;
@@ -238,12 +238,18 @@ fn called_off_by(s: &Settled, target: &Target, pause: &PauseStatus) -> Option<Ac
     }
 }
 
+/// The newest activity since a pause began.
+fn newer_than_start(s: &Settled, pause: &PauseStatus) -> Option<Activity> {
+    let since = clock::since(pause.started_at.0, s.now);
+    s.signals.newer_than(since)
+}
+
 fn paused(s: &Settled, target: &Target, draft: &mut Draft) {
     let Some(pause) = draft.status.pause.clone() else {
         recover(s, target, draft);
         return;
     };
-    if let Some(activity) = s.signals.newer_than(pause.started_at.0) {
+    if let Some(activity) = newer_than_start(s, &pause) {
         wake(s, target, activity, draft);
     } else if target.replicas > 0 {
         // LIFE-09
