@@ -308,6 +308,14 @@ impl Server {
         self.answer(code, status).await
     }
 
+    /// Takes the next call and says nothing, for as long as what is returned with
+    /// it lives.
+    pub(crate) async fn be_silent(&mut self) -> (Call, impl Sized + use<>) {
+        let next = timeout(self.patience, self.handle.next_request());
+        let (request, send) = next.await.expect("a call in time").unwrap();
+        (Call::read(request).await, send)
+    }
+
     /// Checks that no more calls come, once every client is dropped.
     pub(crate) async fn done(mut self) {
         if let Some((request, _)) = self.handle.next_request().await {

@@ -19,7 +19,10 @@ use kube::{
     api::PostParams,
     core::{ObjectMeta, Status},
 };
-use napwake_api::names::{LEADER_LEASE, OPERATOR_FIELD_MANAGER};
+use napwake_api::{
+    names::{LEADER_LEASE, OPERATOR_FIELD_MANAGER},
+    stamp,
+};
 use napwake_cluster::plain;
 use napwake_decide::lease::{Election, LEASE_DURATION, Moment, RENEW_EVERY, Record, Step};
 use napwake_kit::clock::Clock;
@@ -149,6 +152,8 @@ pub(crate) struct Candidate {
     election: Election,
     /// The Lease as last read or written.
     lease: Option<Lease>,
+    /// The last write that wasn't answered in time, and when it was sent.
+    unanswered: Option<(Record, Moment)>,
     begun: Instant,
     reading: Trouble,
     writing: Trouble,
@@ -173,6 +178,7 @@ impl Candidate {
             me,
             clock,
             lease: None,
+            unanswered: None,
             begun: Instant::now(),
             reading: Trouble::new("can't read the lease"),
             writing: Trouble::new("can't write the lease"),
@@ -215,15 +221,28 @@ impl Candidate {
             let failure = match timeout(CALL, leases.get_opt(LEADER_LEASE)).await {
                 Ok(Ok(lease)) => {
                     self.reading.over();
-                    let record = lease.as_ref().map(record);
-                    self.lease = lease;
-                    self.election.observe(record, self.now());
+                    self.saw(lease);
                     return;
                 }
                 Ok(Err(error)) => Failure::Told(error),
                 Err(_) => Failure::Silence,
             };
             sleep(self.reading.failed(&failure)).await;
+        }
+    }
+
+    /// Takes in the Lease as read. A write of mine that wasn't answered in time but
+    /// stands there counts like any other: else an API server that answers slowly
+    /// is one under which nobody ever leads.
+    fn saw(&mut self, lease: Option<Lease>) {
+        let seen = lease.as_ref().map(record);
+        self.lease = lease;
+        self.election.observe(seen.clone(), self.now());
+        if let Some((wanted, begun)) = self.unanswered.take()
+            && seen.as_ref() == Some(&wanted)
+        {
+            self.writing.over();
+            self.election.wrote(wanted, begun);
         }
     }
 
@@ -254,6 +273,7 @@ impl Candidate {
         let wait = self.writing.failed(&failure);
         if matches!(failure, Failure::Silence) {
             // It may have been written all the same.
+            self.unanswered = Some((record(&wanted), begun));
             self.look(leases).await;
         }
         wait
@@ -284,7 +304,7 @@ impl Candidate {
 
     /// The Lease with that holder, over the one that was seen.
     fn wanted(&self, holder: &str, step: Step) -> Lease {
-        let now = MicroTime(self.clock.now());
+        let now = MicroTime(stamp::to_micros(self.clock.now()));
         let seen = self.lease.clone().unwrap_or_else(|| Lease {
             metadata: ObjectMeta {
                 name: Some(LEADER_LEASE.to_owned()),

@@ -192,6 +192,51 @@ async fn stops_when_it_cannot_renew() {
     .await;
 }
 
+/// An API server that does what it's asked, and says so too late each time, is
+/// one that can be led under: what was written counts, from when it was sent.
+#[tokio::test(start_paused = true)]
+async fn leads_though_every_write_is_answered_too_late() {
+    stand(async |mut server, working, token| {
+        server.refuse(404, "NotFound").await;
+        let mut silent = Vec::new();
+        for version in 1..6 {
+            let (mut call, answer) = server.be_silent().await;
+            silent.push(answer);
+            assert_ne!(call.line, format!("GET {LEASES}/napwake-operator"));
+            call.body["metadata"]["resourceVersion"] = json!(version.to_string());
+            let read = server.answer(200, call.body).await;
+            assert_eq!(read.line, format!("GET {LEASES}/napwake-operator"));
+            settle().await;
+            assert!(working.now(), "after {version} writes");
+        }
+        token.cancel();
+        server.answer(200, lease(9, None, EARLIER)).await;
+        server
+    })
+    .await;
+}
+
+/// What was never written counts for nothing, whoever has the Lease.
+#[tokio::test(start_paused = true)]
+async fn a_write_that_never_arrived_does_not_count() {
+    stand(async |mut server, working, token| {
+        server.refuse(404, "NotFound").await;
+        server.answer(201, lease(1, Some("me"), EARLIER)).await;
+        let begun = Instant::now();
+        let mut silent = Vec::new();
+        settle().await;
+        while working.now() {
+            silent.push(server.be_silent().await);
+            server.answer(200, lease(1, Some("me"), EARLIER)).await;
+            settle().await;
+            assert!(begun.elapsed() < 2 * LEASE_DURATION, "still working");
+        }
+        token.cancel();
+        server
+    })
+    .await;
+}
+
 #[tokio::test(start_paused = true)]
 async fn stops_at_once_when_another_has_it() {
     stand(async |mut server, working, token| {
