@@ -126,3 +126,23 @@ fn what_will_never_be_is_not_waited_for() {
         Some(Err(told.to_owned()))
     );
 }
+
+/// T-12: whose clock lags behind the cluster's wakes a pause that has just begun
+/// all the same.
+#[test]
+fn a_wake_is_stamped_behind_the_pause() {
+    const STARTED: &str = "2026-11-30T08:00:00.000000Z";
+    let mut workload = in_phase("Paused");
+    let stamped = |workload: &ManagedWorkload, at: &str| {
+        let stamp = at.parse().expect("a stamp");
+        behind_pause(stamp, workload).map(|later| later.to_string())
+    };
+    assert_eq!(stamped(&workload, STARTED), None, "it isn't known to pause");
+    let pause = json!({"startedAt": STARTED, "reason": "Requested", "replicas": 1});
+    let status = workload.status.as_mut().expect("a status");
+    status.pause = serde_json::from_value(pause).expect("readable");
+    assert_eq!(stamped(&workload, ASKED), None);
+    for lagging in [STARTED, "2026-11-30T07:58:00.000000Z"] {
+        assert_eq!(stamped(&workload, lagging), Some(ASKED.to_owned()));
+    }
+}
