@@ -52,7 +52,7 @@ pub(crate) async fn print(cluster: &Cluster, scope: Scope, output: Output) -> Re
     Ok(())
 }
 
-/// The table, and below it what needs attention.
+/// The table, and below it what needs attention and what was turned away.
 fn render(workloads: &[ManagedWorkload], scope: Scope, now: Timestamp) -> anyhow::Result<String> {
     let mut out = Vec::new();
     if workloads.is_empty() {
@@ -76,6 +76,22 @@ fn render(workloads: &[ManagedWorkload], scope: Scope, now: Timestamp) -> anyhow
         for (name, message) in needy {
             writeln!(out, "  {name}: {message}")?;
         }
+    }
+    let refusing: Vec<_> = workloads
+        .iter()
+        .filter_map(|workload| turned_away(workload, scope))
+        .collect();
+    if !refusing.is_empty() {
+        writeln!(out, "\nTurned requests away:")?;
+        for line in refusing {
+            writeln!(out, "  {line}")?;
+        }
+        // AWAY-17
+        writeln!(
+            out,
+            "A person isn't turned away. Many such requests mean that something calls the\n\
+             workload on its own, such as a monitor, a webhook or another service."
+        )?;
     }
     Ok(String::from_utf8(out)?)
 }
@@ -132,15 +148,31 @@ fn attention(workload: &ManagedWorkload, scope: Scope) -> Option<(String, String
     .filter_map(|type_| condition::get(&status.conditions, type_))
     // One line for each workload: the most particular of what fails.
     .rfind(|known| known.status == "False" && known.reason != RouteReason::NotPaused.to_string())?;
-    let name = match scope {
+    let name = name(workload, scope);
+    Some((name, format!("{}: {}", failing.reason, failing.message)))
+}
+
+/// How many requests a workload turned away, if it did (AWAY-13).
+fn turned_away(workload: &ManagedWorkload, scope: Scope) -> Option<String> {
+    let status = workload.status.as_ref()?;
+    let requests = status.turned_away.as_ref()?.requests;
+    let when = if status.pause.is_some() {
+        "in this pause"
+    } else {
+        "in its last pause"
+    };
+    (requests > 0).then(|| format!("{}: {requests} {when}", name(workload, scope)))
+}
+
+fn name(workload: &ManagedWorkload, scope: Scope) -> String {
+    match scope {
         Scope::One => workload.name_any(),
         Scope::All => format!(
             "{}/{}",
             workload.namespace().unwrap_or_default(),
             workload.name_any()
         ),
-    };
-    Some((name, format!("{}: {}", failing.reason, failing.message)))
+    }
 }
 
 #[cfg(test)]
@@ -209,6 +241,35 @@ mod tests {
               preview-42/db: NoServices: no Service selects the workload
         "]]
         .assert_eq(&shown);
+    }
+
+    /// AWAY-13, AWAY-17: those that turned requests away, and no others, and what
+    /// that means.
+    #[test]
+    fn lists_what_was_turned_away() {
+        let pause = "2026-11-30T08:00:00.000000Z";
+        let pausing = json!({"startedAt": pause, "reason": "Idle", "replicas": 1});
+        let count = |requests| json!({"pausedAt": pause, "requests": requests});
+        let workloads = [
+            workload(
+                "api",
+                &json!({"phase": "Paused", "pause": pausing, "turnedAway": count(312)}),
+            ),
+            workload("quiet", &json!({"phase": "Paused", "turnedAway": count(0)})),
+            workload("web", &json!({"phase": "Running", "turnedAway": count(1)})),
+            workload("worker", &json!({"phase": "Running"})),
+        ];
+        let now = "2026-11-30T08:42:00Z".parse().expect("a time");
+        let shown = render(&workloads, Scope::All, now).expect("renders");
+        let (_, below) = shown.split_once("\n\n").expect("something below the table");
+        expect![[r"
+            Turned requests away:
+              preview-42/api: 312 in this pause
+              preview-42/web: 1 in its last pause
+            A person isn't turned away. Many such requests mean that something calls the
+            workload on its own, such as a monitor, a webhook or another service.
+        "]]
+        .assert_eq(below);
     }
 
     #[test]

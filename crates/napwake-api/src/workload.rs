@@ -209,6 +209,10 @@ pub struct ManagedWorkloadStatus {
     /// The routes to the doorman and the ports that rest.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub doorman: Option<DoormanStatus>,
+    /// What the doorman turned away in the pause under way, or in the last one
+    /// while the workload is awake.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub turned_away: Option<TurnedAwayStatus>,
     /// `Ready`, `TargetAvailable` and `WakeOnRequest`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(extend(
@@ -361,6 +365,18 @@ pub struct DoormanStatus {
     /// Ports that no other workload gets yet (DRAIN-21, DRAIN-22).
     #[serde(default)]
     pub resting: Vec<RestingPort>,
+}
+
+/// What the doorman turned away in one pause.
+#[derive(Serialize, Deserialize, Clone, Debug, PartialEq, Eq, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct TurnedAwayStatus {
+    /// When the pause began, which names it (AWAY-11, T-97).
+    pub paused_at: MicroTime,
+    /// How many requests (AWAY-12). Many mean that something automated calls the
+    /// workload, such as a monitor, a webhook or another service.
+    #[schemars(range(min = 0))]
+    pub requests: i64,
 }
 
 /// One Service port that the doorman serves.

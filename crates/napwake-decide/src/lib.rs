@@ -37,6 +37,7 @@ mod settle;
 mod sim;
 pub mod slices;
 pub mod timing;
+mod turned_away;
 pub mod world;
 
 pub use plan::{Plan, Report, Write};

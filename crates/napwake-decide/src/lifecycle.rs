@@ -19,6 +19,7 @@ use crate::{
     routing::{self, Mode},
     settle::{Fate, Settled},
     timing::{self, after},
+    turned_away,
     world::{Seen, Target},
 };
 
@@ -44,6 +45,7 @@ pub(crate) fn step(s: &Settled, ports: &mut Ports) -> Draft {
     }
     pause::note_route(s, &mut draft);
     set_idle_at(s, &mut draft);
+    turned_away::note(s, &mut draft.status);
     if let Some(due) = s.signals.due {
         draft.again(due);
     }

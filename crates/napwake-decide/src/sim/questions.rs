@@ -1,5 +1,6 @@
 //! What tests of several modules ask of the cluster.
 
+use jiff::Timestamp;
 use napwake_api::{
     condition::{self, ConditionType},
     workload::{ActivitySource, RouteState},
@@ -32,6 +33,12 @@ pub(crate) fn reason(cluster: &Cluster, type_: ConditionType) -> String {
 pub(crate) fn source(cluster: &Cluster) -> ActivitySource {
     let clock = cluster.status("api").clock.as_ref();
     clock.expect("a clock").last_activity_source
+}
+
+/// What `api` turned away: of which pause, and how many.
+pub(crate) fn turned_away(cluster: &Cluster) -> Option<(Timestamp, i64)> {
+    let known = cluster.status("api").turned_away.as_ref()?;
+    Some((known.paused_at.0, known.requests))
 }
 
 /// The routes of `api`: port name, doorman port, state.

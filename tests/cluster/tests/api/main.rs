@@ -33,4 +33,5 @@ mod rest;
 mod rights;
 mod routes;
 mod setup;
+mod turned_away;
 mod validation;

@@ -26,7 +26,7 @@ fn plugin() -> Result<PathBuf> {
 }
 
 /// Runs the plugin in the test's namespace.
-async fn napwake(place: &Place, args: &[&str]) -> Result<Ended> {
+pub(crate) async fn napwake(place: &Place, args: &[&str]) -> Result<Ended> {
     let plugin = plugin()?;
     let plugin = plugin.to_str().context("the plugin's path")?;
     let mut all = vec!["--namespace", &place.namespace];
