@@ -86,6 +86,13 @@ impl<'a> Draft<'a> {
         self
     }
 
+    /// Whose browsers are held like any other caller.
+    #[must_use]
+    pub fn without_page(mut self) -> Self {
+        self.wake["page"] = json!(false);
+        self
+    }
+
     /// Makes the ManagedWorkload, with the status as the operator writes it.
     pub async fn make(self) -> Result<Route<'a>> {
         let place = &self.world.place;

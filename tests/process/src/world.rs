@@ -8,7 +8,7 @@ use std::{
 };
 
 use futures::FutureExt;
-use k8s_openapi::api::core::v1::{Event, Pod, ServiceAccount};
+use k8s_openapi::api::core::v1::{Event, Pod, Secret, ServiceAccount};
 use kube::{
     Api, ResourceExt,
     api::{DeleteParams, ListParams, PartialObjectMeta, Patch, PatchParams, PostParams},
@@ -90,6 +90,13 @@ impl World {
     /// Another doorman beside the first.
     pub async fn second_doorman(&self) -> Result<Doorman> {
         Doorman::start(self, Host::Doorman(1), &[], MetricsOver::Http).await
+    }
+
+    /// Makes the wake key's Secret, empty as the chart does.
+    pub async fn put_wake_key(&self) -> Result<()> {
+        let secret = json!({"metadata": {"name": "napwake-doorman-wake-key"}, "type": "Opaque"});
+        self.place.create::<Secret>(secret).await?;
+        Ok(())
     }
 
     /// A route to a Service and a workload of this name.

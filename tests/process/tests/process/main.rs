@@ -5,9 +5,12 @@
 //! `long`.
 
 mod api_away;
+mod asking;
+mod browsers;
 mod bytes;
 mod checkers;
 mod classify;
+mod clicks;
 mod drain;
 mod field;
 mod hold;
@@ -17,5 +20,7 @@ mod observe;
 mod pass;
 mod protocols;
 mod ready;
+mod two_doormen;
 mod verdicts;
 mod wakes;
+mod waking_page;
