@@ -1,19 +1,25 @@
 //! Opting in by label, and the settings that come with it.
 
+use std::time::Duration;
+
 use k8s_openapi::api::core::v1::Namespace;
 use kube::{
     Api, ResourceExt,
     api::{Patch, PatchParams},
 };
-use napwake_api::{ManagedWorkload, workload::WakeMode};
+use napwake_api::{
+    ManagedWorkload,
+    workload::{Phase, WakeMode},
+};
 use napwake_testkit::{
     Context, Result,
     apps::{App, Kind},
     ensure,
-    managed::PATIENCE,
+    managed::{self, PATIENCE},
     place::Place,
     wait,
 };
+use napwake_tests_process::{caller::Caller, hosts::Family};
 use serde_json::{Value, json};
 
 use crate::setup::{self, HTTP, Stage, Target, course, events, slices};
@@ -176,6 +182,43 @@ async fn the_default_is_the_operators_flag() {
         marked(stage, "told", &opted_in(Some("request"))).await?;
         let made = until_made(place, "told").await?;
         ensure!(made.spec.wake.mode == WakeMode::Request, "{:?}", made.spec);
+        Ok(())
+    })
+    .await;
+}
+
+/// PAGE-35, SET-13, T-101: `napwake.dev/wake-page: "false"` on a workload has its
+/// browsers held, and isn't read on a namespace.
+#[tokio::test]
+async fn a_workload_may_turn_the_page_off() {
+    setup::with("page", async |stage| {
+        let place = stage.place();
+        let off = json!({"napwake.dev/wake-page": "false"});
+        mark_namespace(place, &json!({"annotations": off})).await?;
+        let mut marks = opted_in(None);
+        let shows = marked(stage, "shows", &marks).await?;
+        marks["annotations"] = off;
+        let holds = marked(stage, "holds", &marks).await?;
+        let mut answers = Vec::new();
+        for target in [&shows, &holds] {
+            let made = until_made(place, &target.name).await?;
+            let is_on = target.name == "shows";
+            ensure!(made.spec.wake.page.0 == is_on, "{:?}", made.spec);
+            course::awake(place, &target.name).await?;
+            let asleep = course::sleep(place, target).await?;
+            let port = *course::doorman_ports(&asleep).first().context("a port")?;
+            let doorman = stage.doorman.at(Family::V4, port);
+            let opens = b"GET / HTTP/1.1\r\nHost: a\r\nSec-Fetch-Mode: navigate\r\n\r\n";
+            let mut caller = Caller::calling(stage.world.caller(0), doorman, opens).await?;
+            managed::phase(place, &target.name, Phase::Resuming).await?;
+            answers.push(
+                caller
+                    .is_held_for(Duration::from_millis(100))
+                    .await
+                    .is_err(),
+            );
+        }
+        ensure!(answers == [true, false], "{answers:?}");
         Ok(())
     })
     .await;
