@@ -17,6 +17,9 @@ use crate::{
 /// Pauses workloads that nobody uses, and wakes them when somebody does.
 #[derive(Debug, Parser)]
 #[command(name = "kubectl-napwake", bin_name = "kubectl napwake", version)]
+#[command(
+    after_help = "Exits with 1 if it failed, 2 if the command line is wrong, and 3 if the time to\nwait ran out."
+)]
 pub(crate) struct Cli {
     #[command(flatten)]
     place: Place,
@@ -28,10 +31,16 @@ pub(crate) struct Cli {
 #[derive(Debug, Default, Args)]
 pub(crate) struct Place {
     /// Namespace to look in, instead of the context's
-    #[arg(short, long, global = true, value_name = "NAMESPACE")]
+    #[arg(
+        short,
+        long,
+        global = true,
+        value_name = "NAMESPACE",
+        display_order = 100
+    )]
     pub(crate) namespace: Option<String>,
     /// Context of the kubeconfig to use, instead of the current one
-    #[arg(long, global = true, value_name = "NAME")]
+    #[arg(long, global = true, value_name = "NAME", display_order = 100)]
     pub(crate) context: Option<String>,
 }
 
@@ -42,7 +51,7 @@ enum Command {
         /// Look in all namespaces
         #[arg(short = 'A', long)]
         all_namespaces: bool,
-        /// How to print them
+        /// How to print the workloads
         #[arg(short, long, value_enum, default_value_t = Output::Table)]
         output: Output,
     },
@@ -52,8 +61,12 @@ enum Command {
     Pause(Wish),
     /// Print the script that completes this command in a shell
     ///
-    /// The script completes kubectl-napwake. For kubectl napwake, kubectl asks a
-    /// program named kubectl_complete-napwake, which this one is by that name:
+    /// The script completes kubectl-napwake. In bash:
+    ///
+    ///     source <(kubectl-napwake completion bash)
+    ///
+    /// To complete kubectl napwake, kubectl runs kubectl_complete-napwake, which is
+    /// this program by another name:
     ///
     ///     ln -s "$(command -v kubectl-napwake)" ~/.local/bin/kubectl_complete-napwake
     #[command(verbatim_doc_comment)]
@@ -66,13 +79,13 @@ enum Command {
 /// A workload and whether to wait for it.
 #[derive(Debug, Args)]
 struct Wish {
-    /// The ManagedWorkload's name
+    /// The ManagedWorkload's name, as `kubectl napwake status` lists it
     #[arg(add = ArgValueCompleter::new(complete::names))]
     name: String,
-    /// Wait until it's done
+    /// Wait until it's running, or paused
     #[arg(long)]
     wait: bool,
-    /// How long to wait at most
+    /// How long to wait at most, with --wait
     #[arg(long, default_value = "5m", requires = "wait", value_name = "DURATION")]
     timeout: Span,
 }
