@@ -108,6 +108,34 @@ mod tests {
         assert_eq!((trace.shown, trace.unchecked), (1, 1));
     }
 
+    /// The settled edges and the facts that a text names, such as `T-01`.
+    fn edges_and_facts(text: &str) -> BTreeSet<String> {
+        let is_word = |c: char| c.is_ascii_alphanumeric() || c == '-';
+        let words = text.split(|c: char| !is_word(c));
+        words
+            .filter(|word| {
+                let digits = word.strip_prefix("T-").or_else(|| word.strip_prefix("F-"));
+                digits.is_some_and(|digits| {
+                    (2..=3).contains(&digits.len()) && digits.bytes().all(|b| b.is_ascii_digit())
+                })
+            })
+            .map(str::to_owned)
+            .collect()
+    }
+
+    /// Whoever reads an id in a comment finds in `docs` what it stands for.
+    #[test]
+    fn edges_and_facts_that_sources_name_are_written_down() {
+        let docs = ["docs/requirements.md", "docs/kubernetes-facts.md"];
+        let docs = docs.map(|path| sources::read(path.as_ref()).unwrap());
+        let written = edges_and_facts(&docs.concat());
+        let files = sources::files("rs").unwrap();
+        let texts = files.iter().map(|path| sources::read(path).unwrap());
+        let named: BTreeSet<_> = texts.flat_map(|text| edges_and_facts(&text)).collect();
+        let missing: Vec<_> = named.difference(&written).collect();
+        assert!(!named.is_empty() && missing.is_empty(), "{missing:?}");
+    }
+
     #[test]
     fn an_unchecked_row_needs_its_reason() {
         assert!(unchecked("\n## Unchecked\n| COMPAT-12 | |\n").is_empty());
