@@ -3,9 +3,10 @@
 //! Owns what can be set and how it is checked: a flag that can't be read ends
 //! the process with exit code 2 before any port is bound.
 
-use clap::{ArgAction, Args, ValueEnum};
+use clap::{ArgAction, Args, ValueEnum, builder::RangedU64ValueParser};
 use napwake_api::{
     Span,
+    names::DOORMAN_PORTS,
     settings::{Defaults, MIN_IDLE_AFTER},
     workload::WakeMode,
 };
@@ -32,7 +33,7 @@ pub struct OperatorArgs {
     #[arg(long, value_name = "NAME", default_value = "napwake-doorman")]
     pub doorman_service: String,
 
-    /// For labelled workloads whose own and namespace's annotations don't say:
+    /// For labeled workloads whose own and namespace's annotations don't say:
     /// whether any request wakes them, or only a person
     #[arg(long, value_name = "WAKE", value_enum, default_value_t)]
     pub default_wake: DefaultWake,
@@ -42,11 +43,13 @@ pub struct OperatorArgs {
     pub default_idle_after: Span,
 
     /// How many doorman ports one workload may hold
-    #[arg(long, value_name = "COUNT", default_value_t = Caps::default().per_workload)]
+    #[arg(long, value_name = "COUNT", default_value_t = Caps::default().per_workload,
+          value_parser = ports())]
     pub ports_per_workload: usize,
 
     /// How many doorman ports the workloads of one namespace may hold
-    #[arg(long, value_name = "COUNT", default_value_t = Caps::default().per_namespace)]
+    #[arg(long, value_name = "COUNT", default_value_t = Caps::default().per_namespace,
+          value_parser = ports())]
     pub ports_per_namespace: usize,
 
     /// Whether to take turns with other operators by a Lease; without it there
@@ -73,7 +76,7 @@ pub struct OperatorArgs {
 }
 
 impl OperatorArgs {
-    /// What holds for labelled workloads that don't say.
+    /// What holds for labeled workloads that don't say.
     pub fn defaults(&self) -> Defaults {
         Defaults {
             wake: match self.default_wake {
@@ -106,6 +109,12 @@ pub enum DefaultWake {
     Request,
     /// Only a person
     Ask,
+}
+
+/// As many as there are. With none nothing could be routed: for that there is
+/// `--doorman-service=""`.
+fn ports() -> RangedU64ValueParser<usize> {
+    RangedU64ValueParser::new().range(1..=DOORMAN_PORTS.len() as u64)
 }
 
 fn idle_after(text: &str) -> Result<Span, String> {
@@ -162,6 +171,9 @@ mod tests {
     #[case("--leader-elect=maybe")]
     #[case("--operator-deployment=a")]
     #[case("--ports-per-workload=-1")]
+    #[case("--ports-per-workload=0")]
+    #[case("--ports-per-namespace=0")]
+    #[case("--ports-per-namespace=10001")]
     fn what_cannot_be_read_is_a_usage_error(#[case] flag: &str) {
         let error = parse(&[flag]).unwrap_err();
         assert_eq!(error.exit_code(), 2, "{error}");
