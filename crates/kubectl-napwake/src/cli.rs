@@ -36,6 +36,7 @@ pub(crate) struct Place {
         long,
         global = true,
         value_name = "NAMESPACE",
+        value_parser = object_name,
         display_order = 100
     )]
     pub(crate) namespace: Option<String>,
@@ -80,7 +81,7 @@ enum Command {
 #[derive(Debug, Args)]
 struct Wish {
     /// The ManagedWorkload's name, as `kubectl napwake status` lists it
-    #[arg(add = ArgValueCompleter::new(complete::names))]
+    #[arg(add = ArgValueCompleter::new(complete::names), value_parser = object_name)]
     name: String,
     /// Wait until it's running, or paused
     #[arg(long)]
@@ -99,6 +100,24 @@ pub(crate) enum Output {
     Json,
     /// The ManagedWorkloads as YAML
     Yaml,
+}
+
+/// A name as Kubernetes allows it for objects (RFC 1123's subdomain, up to 253
+/// characters), so that it can't lead to another place of the API.
+fn object_name(text: &str) -> Result<String, &'static str> {
+    let is_inner = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-' || c == '.';
+    let ends = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit();
+    if (1..=253).contains(&text.len())
+        && text.chars().all(is_inner)
+        && text.starts_with(ends)
+        && text.ends_with(ends)
+    {
+        Ok(text.to_owned())
+    } else {
+        Err(
+            "a name has lowercase letters, digits, '-' and '.', and begins and ends with a letter or digit",
+        )
+    }
 }
 
 /// Does what the command line asks for.
@@ -156,12 +175,41 @@ async fn send(place: &Place, signal: Signal, wish: &Wish) -> Result<(), Failure>
 
 #[cfg(test)]
 mod tests {
-    use clap::CommandFactory;
+    use clap::{CommandFactory, error::ErrorKind};
+    use rstest::rstest;
 
     use super::*;
 
     #[test]
     fn the_command_line_is_sound() {
         Cli::command().debug_assert();
+    }
+
+    #[rstest]
+    #[case(&["wake", "web"])]
+    #[case(&["wake", "a.b-2", "-n", "shop"])]
+    fn a_name_is_taken(#[case] line: &[&str]) {
+        let line = std::iter::once("kubectl-napwake").chain(line.iter().copied());
+        assert!(Cli::try_parse_from(line).is_ok());
+    }
+
+    /// What is no name is refused before anything is asked of a cluster.
+    #[rstest]
+    #[case(&["wake", "../../x"])]
+    #[case(&["pause", ""])]
+    #[case(&["wake", "Web"])]
+    #[case(&["wake", "-web"])]
+    #[case(&["status", "-n", ""])]
+    #[case(&["status", "-n", "shop/pods"])]
+    fn what_is_no_name_is_refused(#[case] line: &[&str]) {
+        let line = std::iter::once("kubectl-napwake").chain(line.iter().copied());
+        let kind = Cli::try_parse_from(line).unwrap_err().kind();
+        // A leading dash is taken for a flag.
+        let expected = [
+            ErrorKind::ValueValidation,
+            ErrorKind::InvalidValue,
+            ErrorKind::UnknownArgument,
+        ];
+        assert!(expected.contains(&kind), "{kind:?}");
     }
 }
