@@ -181,6 +181,24 @@ fn activity_calls_a_pause_off(#[case] seconds: i64) {
     assert_eq!(cluster.phase("api"), Some(Phase::Running), "asked for once");
 }
 
+/// What somebody else lowered in a pause that is still looking out comes back as
+/// they left it, though they then stop the pods before we do.
+#[test]
+fn the_last_replicas_of_somebody_else_come_back() {
+    let mut cluster = running();
+    cluster.pass_secs(1);
+    cluster.stamp("api", signal::PAUSE_REQUESTED);
+    cluster.settle();
+    for replicas in [2, 0] {
+        cluster.scale("api", replicas);
+        cluster.settle();
+    }
+    cluster.until("api", Phase::Paused);
+    cluster.stamp("api", signal::WAKE_REQUESTED);
+    cluster.until("api", Phase::Running);
+    assert_eq!(cluster.replicas("api"), 2);
+}
+
 #[test]
 fn a_pause_called_off_once_the_pods_stop_is_a_wake() {
     let mut cluster = running();

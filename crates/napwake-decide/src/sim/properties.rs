@@ -486,24 +486,3 @@ proptest! {
         cluster.check_clean();
     }
 }
-
-/// Found by the property: replicas that somebody changed while it was being paused
-/// come back, though that same somebody then scaled to 0.
-#[test]
-fn the_last_replicas_before_somebody_scaled_to_zero_come_back() {
-    let mut cluster = objects::shared();
-    cluster.settle();
-    let acts = [
-        Act::Pass(1),
-        Act::Stamp("worker", signal::PAUSE_REQUESTED),
-        Act::Scale("worker", 1),
-        Act::Scale("worker", 0),
-    ];
-    for act in &acts {
-        carry_out(&mut cluster, act);
-        cluster.settle();
-        cluster.check_at_rest();
-    }
-    cluster.end_well();
-    cluster.check_clean();
-}
