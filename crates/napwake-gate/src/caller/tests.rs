@@ -243,6 +243,17 @@ fn tells_hidden_files(#[case] target: &str, #[case] hidden: bool) {
 #[case(
     "Mozilla/5.0 (X11; Linux x86_64) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/138.0.7204.168 Safari/537.36 DatadogSynthetics"
 )]
+#[case::monitor(
+    "Mozilla/5.0 (X11; Linux x86_64; Catchpoint) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/75.0.3770.90 Safari/537.36"
+)]
+#[case::monitor_as_an_old_browser(
+    "Mozilla/5.0 (compatible; MSIE 9.0; Windows NT 6.1; Trident/5.0; AppInsights)"
+)]
+#[case::scanner("Mozilla/5.0 [en] (X11, U; OpenVAS)")]
+#[case::mail(
+    "Mozilla/5.0 (Windows NT 10.0; Win64; x64) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/110.0.0.0 Safari/537.36 study@some-school.example"
+)]
+#[case("Mozilla/5.0 (HeadOnlyScraperV2)")]
 #[case("MJ12bot")]
 #[case("SOMECRAWLER/1")]
 fn tells_robots(#[case] agent: &str) {
@@ -312,6 +323,19 @@ fn tells_robots(#[case] agent: &str) {
 #[case(
     "Mozilla/5.0 (Windows NT 10.0; Win64; x64) AppleWebKit/537.36 (KHTML, like Gecko) Code/1.95.0 Chrome/128.0.0.0 Electron/32.2.1 Safari/537.36"
 )]
+#[case::scans_paper(
+    "Mozilla/5.0 (Linux; Android 14; SM-S918B; wv) AppleWebKit/537.36 (KHTML, like Gecko) Version/4.0 Chrome/124.0.0.0 Mobile Safari/537.36 CamScanner/4.8.5"
+)]
+#[case::version_behind_an_at(
+    "Mozilla/5.0 (Linux; Android 10; K) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/150.0.0.0 Mobile Safari/537.36 (Ecosia android@150.0.0.0)"
+)]
+#[case::calendar_behind_an_at(
+    "Mozilla/5.0 (iPhone; CPU iPhone OS 17_5 like Mac OS X) AppleWebKit/605.1.15 (KHTML,like Gecko) Mobile/21F79 Instagram 330.0.3 (iPhone14,3; iOS 17_5; en_IR@calendar=gregorian; en)"
+)]
+#[case::host_of_a_build(
+    "Mozilla/5.0 (Linux; Android 4.1.2; IM-A850 Build/EXAMPLE.COM) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/30.0.1599.82 Mobile Safari/537.36"
+)]
+#[case("Mozilla/5.0 (X11) @")]
 #[case("Botany/3.1 (iPhone)")]
 #[case("curl/8.5.0")]
 #[case("python-requests/2.32.0")]
