@@ -1,7 +1,8 @@
 //! Robots, by what their `User-Agent` calls itself (T-33).
 //!
 //! A list of our own: names of crawlers, link previewers, scanners, monitors and
-//! headless browsers, chosen so that no person's browser has one of them.
+//! headless browsers, chosen so that no person's browser has one of them. What is
+//! told wrongly is in `docs/user-agents.md`.
 
 use std::sync::LazyLock;
 
