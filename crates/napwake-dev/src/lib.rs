@@ -16,5 +16,6 @@ pub mod run;
 pub mod suite;
 pub mod target;
 pub mod tools;
+pub mod user_agents;
 pub mod wait;
 pub mod workspace;

@@ -84,13 +84,11 @@ pub fn run(wish: &Wish, progress: &Progress) -> Result<Tally, SuiteError> {
     let mut tally = Tally::default();
     for level in Level::ALL.into_iter().filter(|level| wish.wants(*level)) {
         progress.line(format_args!("level {level}: {}…", level.title()));
-        let counts = match level {
-            Level::Checks => checks::run(progress),
-            Level::U => nextest::run(level, wish, None, progress)?,
-            _ => {
-                let ready = prepare::level(level, wish.context.as_deref(), progress)?;
-                nextest::run(level, wish, Some(&ready), progress)?
-            }
+        let counts = if level == Level::Checks {
+            checks::run(progress)
+        } else {
+            let ready = prepare::level(level, wish.context.as_deref(), progress)?;
+            nextest::run(level, wish, &ready, progress)?
         };
         tally.levels.push((level, counts));
     }

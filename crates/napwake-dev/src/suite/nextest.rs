@@ -11,18 +11,18 @@ use crate::{cargo, files};
 
 const NEXTEST: (&str, &str) = ("cargo-nextest", "0.9.151");
 
-/// Where nextest leaves its report, below the target folder.
-const REPORT: &str = "nextest/default/junit.xml";
+/// Where nextest leaves its report in the clone, whichever folder Cargo builds into.
+const REPORT: &str = "target/nextest/default/junit.xml";
 
 /// Runs the level's tests and counts them.
 pub(super) fn run(
     level: Level,
     wish: &Wish,
-    ready: Option<&Ready>,
+    ready: &Ready,
     progress: &Progress,
 ) -> Result<Counts, SuiteError> {
     let nextest = cargo_install(NEXTEST.0, NEXTEST.1, progress)?;
-    let report = workspace::target().join(REPORT);
+    let report = workspace::root().join(REPORT);
     files::remove(&report)?;
     let mut command = cargo::that_runs_cargo(&nextest);
     command.args(["nextest", "run", "--locked"]);
@@ -34,9 +34,7 @@ pub(super) fn run(
     if let Some(threads) = level.threads() {
         command.args(["--test-threads", threads]);
     }
-    if let Some(ready) = ready {
-        ready.enter(&mut command);
-    }
+    ready.enter(&mut command);
     let program = "cargo nextest".to_owned();
     let status = command
         .status()

@@ -1,5 +1,5 @@
 //! What a level needs before its tests can run: a cluster, images in it, the
-//! product installed, and the programs of stock clients.
+//! product installed, the programs of stock clients, and data that others keep.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -12,7 +12,7 @@ use crate::progress::Progress;
 use crate::target::Target;
 use crate::tools::packages::{self, Need};
 use crate::tools::{GoTool, go_install};
-use crate::{files, helm, install, run, workspace};
+use crate::{files, helm, install, run, user_agents, workspace};
 
 /// Stock clients, and the servers that run as pods from the node's `/usr`.
 const NEEDS: [Need; 11] = [
@@ -93,9 +93,13 @@ pub(super) fn level(
     progress: &Progress,
 ) -> Result<Ready, SuiteError> {
     match level {
-        Level::Checks | Level::U => Ok(Ready {
+        Level::Checks => Ok(Ready {
             place: Place::Here,
             variables: Vec::new(),
+        }),
+        Level::U => Ok(Ready {
+            place: Place::Here,
+            variables: vec![("NAPWAKE_USER_AGENTS", user_agents::lists(progress)?)],
         }),
         Level::H => Ok(Ready {
             place: Place::Here,

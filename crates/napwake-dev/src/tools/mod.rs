@@ -1,9 +1,10 @@
-//! Programs that the development tools use but that are not ours: found on the
-//! machine, installed from its distribution, or built once and kept.
+//! Programs and data that the development tools use but that are not ours: found on
+//! the machine, installed from its distribution, or built or fetched once and kept.
 
 pub mod cache;
 pub mod cargo;
 pub mod go;
+pub mod npm;
 pub mod packages;
 
 use crate::files::FileError;
@@ -32,6 +33,8 @@ pub enum ToolError {
     File(#[from] FileError),
     #[error("can't build {what}")]
     Build { what: String, source: RunError },
+    #[error("can't fetch {what}")]
+    Fetch { what: String, source: RunError },
     #[error("can't install packages")]
     Install { source: RunError },
 }
