@@ -6,7 +6,7 @@
 
 use std::collections::VecDeque;
 
-use napwake_api::{names::signal, workload::MicroTime};
+use napwake_api::{names::signal, workload::PauseReason};
 use proptest::{collection::vec, prelude::*};
 use rstest::rstest;
 
@@ -17,10 +17,10 @@ struct Operator {
     ports: Ports,
     workload: Workload,
     target: Seen<Target>,
+    /// How often the pods had been stopped when it last saw the target.
+    stops: usize,
     /// What it has yet to write.
     plan: VecDeque<Write>,
-    /// The pause that it decided in.
-    pause: Option<MicroTime>,
 }
 
 impl Operator {
@@ -31,9 +31,9 @@ impl Operator {
         Self {
             target: Seen::Known(cluster.target("api").clone()),
             workload,
+            stops: stops(cluster),
             ports,
             plan: VecDeque::new(),
-            pause: None,
         }
     }
 
@@ -45,6 +45,7 @@ impl Operator {
 
     fn see_target(&mut self, cluster: &mut Cluster) {
         self.target = Seen::Known(cluster.target("api").clone());
+        self.stops = stops(cluster);
     }
 
     fn decide(&mut self, cluster: &Cluster) {
@@ -53,7 +54,6 @@ impl Operator {
             target: self.target.clone(),
             ..cluster.world("api").expect("it's there")
         };
-        self.pause = started_at(&self.workload);
         let plan = decide(&world, &mut self.ports, cluster.now);
         self.plan = plan.writes.into();
     }
@@ -63,7 +63,6 @@ impl Operator {
         let Some(write) = self.plan.pop_front() else {
             return;
         };
-        let before = started_at(cluster.workload("api"));
         let (alone, copy) = (fails_alone(&write), write.clone());
         match cluster.write("api", write) {
             Err(Conflict) if alone => {}
@@ -75,7 +74,7 @@ impl Operator {
                 Write::MarkTarget { .. } => self.see_target(cluster),
                 Write::ScaleTarget { to, .. } => {
                     self.target = Seen::Unknown("it isn't shown yet".to_owned());
-                    let is_later = before.is_some() && before != self.pause;
+                    let is_later = stops(cluster) != self.stops;
                     assert!(to == 0 || !is_later, "it was woken from a later sleep");
                 }
                 _ => {}
@@ -84,9 +83,13 @@ impl Operator {
     }
 }
 
-fn started_at(workload: &Workload) -> Option<MicroTime> {
-    let pause = workload.status.pause.as_ref()?;
-    Some(pause.started_at.clone())
+/// How often the pods have been stopped: a sleep lasts from one to the next.
+///
+/// Not told by `status.pause.startedAt`: a suspension that ends takes up the
+/// same sleep under a new one, and a request from before it may end that sleep.
+fn stops(cluster: &Cluster) -> usize {
+    let written = cluster.written("api");
+    written.iter().filter(|kind| **kind == "stop").count()
 }
 
 /// Something that happens.
@@ -230,6 +233,32 @@ proptest! {
         cluster.pass_secs(300);
         cluster.check_clean();
     }
+}
+
+/// A wake that was decided before a suspension, and written after it, ends the
+/// sleep that the request asked to end, though its status was begun anew.
+#[test]
+fn a_suspension_between_begins_no_later_sleep() {
+    let mut cluster = due();
+    let mut operators = [Operator::new(&mut cluster), Operator::new(&mut cluster)];
+    let acts = [
+        Act::Work(0),
+        Act::Stamp(signal::LAST_REQUEST),
+        Act::Decide(0, Shown::Both),
+        Act::Suspend,
+        Act::Work(1),
+        Act::Suspend,
+        Act::Pass(0),
+        Act::Work(1),
+    ];
+    for act in &acts {
+        carry_out(&mut cluster, &mut operators, act);
+    }
+    assert_eq!(cluster.replicas("api"), 0);
+    let reason = cluster.status("api").pause.as_ref().map(|it| it.reason);
+    assert_eq!(reason, Some(PauseReason::Recovered));
+    carry_out(&mut cluster, &mut operators, &Act::Write(0));
+    assert_eq!(cluster.replicas("api"), 3, "it was asked for");
 }
 
 /// What ends a pause.
