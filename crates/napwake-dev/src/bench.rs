@@ -10,6 +10,7 @@ use std::process::Command;
 
 use crate::cargo::{self, BuildError};
 use crate::cluster::{self, Audit, Cluster, ClusterError, ClusterName, Slices};
+use crate::files::{self, FileError};
 use crate::image::product::{self, Product, ProductError};
 use crate::image::test_app;
 use crate::install::{self, InstallError};
@@ -88,6 +89,8 @@ pub enum BenchError {
     #[error(transparent)]
     Cluster(#[from] ClusterError),
     #[error(transparent)]
+    File(#[from] FileError),
+    #[error(transparent)]
     Image(#[from] ProductError),
     #[error(transparent)]
     Install(#[from] InstallError),
@@ -97,6 +100,10 @@ pub enum BenchError {
 
 /// Measures, and takes the cluster away however that ended, unless it's to be kept.
 pub fn run(wish: &Wish, progress: &Progress) -> Result<(), BenchError> {
+    if let Some(folder) = &wish.samples {
+        // Found out now rather than after minutes.
+        files::create_dir(folder)?;
+    }
     let product = product::image(progress)?;
     let program = cargo::release_bench(progress)?;
     let done = on_a_cluster(wish, &product, &program, progress);

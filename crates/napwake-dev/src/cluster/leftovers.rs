@@ -20,7 +20,7 @@ use crate::files::{self, FileError};
 use crate::wait::{self, Seen};
 
 /// The runtime's namespace for Kubernetes, which is also the name of its folders.
-const NAMESPACE: &str = "k8s.io";
+pub(super) const NAMESPACE: &str = "k8s.io";
 const SHARED_LOG_LINKS: &str = "/var/log/containers";
 /// Where kubelets wait for drivers of devices, whatever their own folder.
 const DEVICE_SOCKET: &str = "/var/lib/kubelet/device-plugins/kubelet.sock";
@@ -105,7 +105,7 @@ fn cgroups(id: &str) -> Vec<PathBuf> {
         .collect()
 }
 
-fn hierarchies() -> Vec<PathBuf> {
+pub(super) fn hierarchies() -> Vec<PathBuf> {
     let root = PathBuf::from("/sys/fs/cgroup");
     let mut all = vec![root.clone()];
     // With version 1 several names may link to one hierarchy.

@@ -22,6 +22,7 @@ mod process;
 mod proxy;
 mod ready;
 mod settings;
+mod shares;
 mod state;
 mod status;
 mod topology;

@@ -16,6 +16,7 @@ use super::topology::Node;
 use super::units::{self, Change};
 use super::{
     ClusterError, addon, cni, containerd, enter, kubelet, leftovers, must_be_root, net, pki, proxy,
+    shares,
 };
 use crate::files::{self, Access};
 use crate::image::base;
@@ -177,6 +178,9 @@ fn start(
     progress.line("starting etcd and the API server…");
     units::converge(state, &parts.etcd())?;
     units::converge(state, &parts.apiserver(cluster.settings().audit))?;
+    if !topology.nodes.is_empty() {
+        shares::give_pods_theirs()?;
+    }
     for node in &topology.nodes {
         start_runtime(cluster, node)?;
     }
