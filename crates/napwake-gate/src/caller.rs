@@ -13,6 +13,8 @@ mod robots;
 mod tests;
 
 pub use accept::{BodyForm, asks_for_html, body_form};
+#[doc(hidden)]
+pub use agents::fuzz_user_agent;
 pub use agents::{Agents, BUILT_IN, Checker, EmptyPrefix};
 pub use browser::{is_browser, opens_page};
 #[doc(hidden)]

@@ -168,3 +168,27 @@ struct Asleep<'a> {
     token: Option<&'a str>,
     said: Said,
 }
+
+/// For fuzzing: whatever an address is made of, it adds no markup to a page, and
+/// nothing to its headers.
+#[doc(hidden)]
+pub fn fuzz_page(bytes: &[u8]) {
+    let text = String::from_utf8_lossy(bytes);
+    let (host, target) = text.split_once('\n').unwrap_or((&text, "/"));
+    // No letter, which could make a scheme of what was none.
+    let tame = |text: &str| text.replace(['<', '>', '"', '\'', '&'], "~");
+    let (tame_host, tame_target) = (tame(host), tame(target));
+    let draw = |host, target| {
+        let page = AsleepPage {
+            address: Address { host, target },
+            token: None,
+            said: Said::Nothing,
+        };
+        page.answer().to_bytes()
+    };
+    let (sent, tame) = (draw(host, target), draw(&tame_host, &tame_target));
+    for mark in ['<', '>', '"', '\'', '\n'] {
+        let count = |page: &[u8]| String::from_utf8_lossy(page).matches(mark).count();
+        assert_eq!(count(&sent), count(&tame), "{mark:?}");
+    }
+}

@@ -21,8 +21,8 @@ pub(crate) enum Command {
 
 #[derive(Debug, Args)]
 pub(crate) struct Test {
-    /// A level to run: checks, U (functions), H (the chart), A (an API server), D
-    /// (the doorman's process) or C (a cluster); may be repeated
+    /// A level to run: checks, U (functions), fuzz, H (the chart), A (an API
+    /// server), D (the doorman's process) or C (a cluster); may be repeated
     #[arg(long, value_name = "LEVEL")]
     level: Vec<Level>,
     /// Run the cases that take minutes, too

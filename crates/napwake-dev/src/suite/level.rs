@@ -10,6 +10,8 @@ pub enum Level {
     Checks,
     /// One function or module.
     U,
+    /// Every parser, fuzzed.
+    Fuzz,
     /// The chart, rendered.
     H,
     /// A real API server without nodes.
@@ -22,18 +24,27 @@ pub enum Level {
 
 /// A word that names no level.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{0:?} is none of checks, U, H, A, D, C")]
+#[error("{0:?} is none of checks, U, fuzz, H, A, D, C")]
 pub struct UnknownLevel(String);
 
 impl Level {
     /// All of them, in the order in which they run.
-    pub const ALL: [Self; 6] = [Self::Checks, Self::U, Self::H, Self::A, Self::D, Self::C];
+    pub const ALL: [Self; 7] = [
+        Self::Checks,
+        Self::U,
+        Self::Fuzz,
+        Self::H,
+        Self::A,
+        Self::D,
+        Self::C,
+    ];
 
     /// What a person reads when it starts.
     pub const fn title(self) -> &'static str {
         match self {
             Self::Checks => "formatting, lints, layers, generated files",
             Self::U => "functions and modules",
+            Self::Fuzz => "every parser, fuzzed",
             Self::H => "the chart",
             Self::A => "a real API server",
             Self::D => "the doorman's process with stock clients",
@@ -44,7 +55,7 @@ impl Level {
     /// The tests of this level, as a filter of nextest's.
     pub const fn filter(self) -> &'static str {
         match self {
-            Self::Checks => "none()",
+            Self::Checks | Self::Fuzz => "none()",
             Self::U => "not (package(napwake-tests-cluster) | package(napwake-tests-process))",
             Self::H => "package(napwake-tests-cluster) & binary(manifests)",
             Self::A => "package(napwake-tests-cluster) & binary(api)",
@@ -68,6 +79,7 @@ impl fmt::Display for Level {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Checks => f.write_str("checks"),
+            Self::Fuzz => f.write_str("fuzz"),
             other => fmt::Debug::fmt(other, f),
         }
     }

@@ -4,6 +4,7 @@
 //! clients), runs it, and counts. What a test shows is the tests' own matter.
 
 mod checks;
+mod fuzz;
 mod junit;
 mod level;
 mod nextest;
@@ -84,11 +85,13 @@ pub fn run(wish: &Wish, progress: &Progress) -> Result<Tally, SuiteError> {
     let mut tally = Tally::default();
     for level in Level::ALL.into_iter().filter(|level| wish.wants(*level)) {
         progress.line(format_args!("level {level}: {}…", level.title()));
-        let counts = if level == Level::Checks {
-            checks::run(progress)
-        } else {
-            let ready = prepare::level(level, wish.context.as_deref(), progress)?;
-            nextest::run(level, wish, &ready, progress)?
+        let counts = match level {
+            Level::Checks => checks::run(progress),
+            Level::Fuzz => fuzz::run(wish, progress)?,
+            _ => {
+                let ready = prepare::level(level, wish.context.as_deref(), progress)?;
+                nextest::run(level, wish, &ready, progress)?
+            }
         };
         tally.levels.push((level, counts));
     }

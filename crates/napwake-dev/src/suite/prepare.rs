@@ -93,7 +93,7 @@ pub(super) fn level(
     progress: &Progress,
 ) -> Result<Ready, SuiteError> {
     match level {
-        Level::Checks => Ok(Ready {
+        Level::Checks | Level::Fuzz => Ok(Ready {
             place: Place::Here,
             variables: Vec::new(),
         }),

@@ -96,6 +96,18 @@ impl Agents {
     }
 }
 
+/// For fuzzing: whatever a `User-Agent` says, only a GET or HEAD is a check, and
+/// whether it names a robot doesn't depend on its case.
+#[doc(hidden)]
+pub fn fuzz_user_agent(agent: &[u8]) {
+    let agents = Agents::built_in();
+    let check = agents.checker("GET", Some(agent));
+    assert_eq!(check, agents.checker("HEAD", Some(agent)));
+    assert_eq!(agents.checker("POST", Some(agent)), None);
+    let other_case = agent.to_ascii_uppercase();
+    assert_eq!(super::names_robot(agent), super::names_robot(&other_case));
+}
+
 /// What comes right after each `(compatible;`, optional spaces left out (T-40).
 fn after_compatible(agent: &[u8]) -> impl Iterator<Item = &[u8]> {
     agent
