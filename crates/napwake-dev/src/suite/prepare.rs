@@ -33,6 +33,9 @@ const NEEDS: [Need; 11] = [
     Need::file(&["/usr/lib/postgresql/15/bin/postgres"], "postgresql-15"),
 ];
 
+/// Counts the instructions of what a stranger can make the doorman do.
+const VALGRIND: Need = Need::program("valgrind", "valgrind");
+
 const GRPCURL: GoTool<'_> = GoTool {
     package: "github.com/fullstorydev/grpcurl/cmd/grpcurl@v1.9.4",
     tags: "",
@@ -97,10 +100,7 @@ pub(super) fn level(
             place: Place::Here,
             variables: Vec::new(),
         }),
-        Level::U => Ok(Ready {
-            place: Place::Here,
-            variables: vec![("NAPWAKE_USER_AGENTS", user_agents::lists(progress)?)],
-        }),
+        Level::U => functions(progress),
         Level::H => Ok(Ready {
             place: Place::Here,
             variables: vec![("NAPWAKE_HELM", helm::program(progress)?)],
@@ -108,6 +108,15 @@ pub(super) fn level(
         Level::A | Level::D => api(progress),
         Level::C => whole(context, progress),
     }
+}
+
+/// What counts instructions, and what others collected.
+fn functions(progress: &Progress) -> Result<Ready, SuiteError> {
+    packages::ensure(&[VALGRIND], progress)?;
+    Ok(Ready {
+        place: Place::Here,
+        variables: vec![("NAPWAKE_USER_AGENTS", user_agents::lists(progress)?)],
+    })
 }
 
 /// An API server alone: what it holds is what tests write.
