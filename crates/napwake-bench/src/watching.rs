@@ -59,8 +59,9 @@ where
         ..WatchParams::default().labels(labels)
     };
     let mut watch = request.watch(&params, &list.metadata.resource_version)?;
-    let uri = format!("{}&timeoutSeconds={LASTS_S}", watch.uri());
-    *watch.uri_mut() = uri.parse().context("a path of our own")?;
+    *watch.uri_mut() = lasting(&watch.uri().to_string())
+        .parse()
+        .context("a path of our own")?;
     let events = client
         .request_events::<T>(watch)
         .await
@@ -75,6 +76,18 @@ where
         }
     }
     bail!("the watch of {path} ended")
+}
+
+/// The same watch for longer than any run. The client asks for some minutes unless
+/// told otherwise, and takes no more; the API server goes by the first of two.
+fn lasting(uri: &str) -> String {
+    let (path, query) = uri.split_once('?').unwrap_or((uri, ""));
+    let kept = query
+        .split('&')
+        .filter(|part| !part.starts_with("timeoutSeconds="));
+    let asked = format!("timeoutSeconds={LASTS_S}");
+    let parts: Vec<&str> = kept.chain([asked.as_str()]).collect();
+    format!("{path}?{}", parts.join("&"))
 }
 
 #[derive(Deserialize)]
@@ -188,6 +201,16 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+
+    #[test]
+    fn a_watch_lasts_longer_than_any_run_whatever_the_client_asks_for() {
+        let params = WatchParams::default().labels("a=b");
+        let watch = Request::new("/api/v1/pods").watch(&params, "1").unwrap();
+        let uri = lasting(&watch.uri().to_string());
+        assert_eq!(uri.matches("timeoutSeconds=").count(), 1, "{uri}");
+        assert!(uri.contains("timeoutSeconds=86400"), "{uri}");
+        assert!(uri.contains("labelSelector=a%3Db"), "{uri}");
+    }
 
     #[test]
     fn a_pod_is_ready_by_its_condition_until_it_leaves() {

@@ -86,7 +86,9 @@ fn build(progress: &Progress) -> Result<(), SuiteError> {
     // The build itself would write a lock file that is out of date anew.
     let mut locked = cargo::command();
     locked.args(["metadata", "--locked", "--format-version=1"]);
-    locked.arg("--manifest-path").arg(folder().join("Cargo.toml"));
+    locked
+        .arg("--manifest-path")
+        .arg(folder().join("Cargo.toml"));
     run::check(&mut locked)?;
     let mut command = cargo::that_runs_cargo(&program);
     command
