@@ -76,6 +76,26 @@ async fn settle() {
     }
 }
 
+/// It takes a Lease that isn't there, and works.
+async fn elect(server: &mut Server, working: &Working) {
+    server.refuse(404, "NotFound").await;
+    server.answer(201, lease(1, Some("me"), EARLIER)).await;
+    works(working).await;
+}
+
+/// It works, with no time gone.
+async fn works(working: &Working) {
+    settle().await;
+    assert!(working.now());
+}
+
+/// It's told to stop, and gives the Lease back.
+async fn dismiss(mut server: Server, token: &CancellationToken) -> Server {
+    token.cancel();
+    server.answer(200, lease(9, None, EARLIER)).await;
+    server
+}
+
 #[tokio::test(start_paused = true)]
 async fn takes_a_lease_that_is_not_there_and_gives_it_back() {
     stand(async |mut server, working, token| {
@@ -87,8 +107,7 @@ async fn takes_a_lease_that_is_not_there_and_gives_it_back() {
         let taken = server.answer(201, lease(1, Some("me"), EARLIER)).await;
         assert_eq!(taken.line, format!("POST {LEASES}"));
         assert_eq!(taken.body["spec"]["holderIdentity"], "me");
-        settle().await;
-        assert!(working.now());
+        works(&working).await;
         token.cancel();
         let given = server.answer(200, lease(2, None, EARLIER)).await;
         assert!(!working.now(), "the work has stopped before");
@@ -103,8 +122,7 @@ async fn takes_a_lease_that_is_not_there_and_gives_it_back() {
 #[tokio::test(start_paused = true)]
 async fn renews_while_it_leads() {
     stand(async |mut server, working, token| {
-        server.refuse(404, "NotFound").await;
-        server.answer(201, lease(1, Some("me"), EARLIER)).await;
+        elect(&mut server, &working).await;
         let begun = Instant::now();
         for version in 2..6 {
             let renewed = server
@@ -116,9 +134,7 @@ async fn renews_while_it_leads() {
             assert!(working.now());
         }
         assert_eq!(begun.elapsed(), 4 * RENEW_EVERY);
-        token.cancel();
-        server.answer(200, lease(9, None, EARLIER)).await;
-        server
+        dismiss(server, &token).await
     })
     .await;
 }
@@ -133,11 +149,8 @@ async fn takes_over_soon_after_it_was_given_back() {
         let taken = server.answer(200, lease(3, Some("me"), EARLIER)).await;
         assert!(begun.elapsed() <= RENEW_EVERY, "{:?}", begun.elapsed());
         assert_eq!(taken.body["spec"]["leaseTransitions"], 5);
-        settle().await;
-        assert!(working.now());
-        token.cancel();
-        server.answer(200, lease(4, None, EARLIER)).await;
-        server
+        works(&working).await;
+        dismiss(server, &token).await
     })
     .await;
 }
@@ -158,11 +171,8 @@ async fn takes_over_from_one_that_vanished() {
         assert!(taken.line.starts_with("PUT"), "{taken:?}");
         assert_eq!(begun.elapsed(), LEASE_DURATION);
         assert_eq!(taken.body["metadata"]["resourceVersion"], "1");
-        settle().await;
-        assert!(working.now());
-        token.cancel();
-        server.answer(200, lease(3, None, EARLIER)).await;
-        server
+        works(&working).await;
+        dismiss(server, &token).await
     })
     .await;
 }
@@ -171,10 +181,8 @@ async fn takes_over_from_one_that_vanished() {
 #[tokio::test(start_paused = true)]
 async fn stops_when_it_cannot_renew() {
     stand(async |mut server, working, token| {
-        server.refuse(404, "NotFound").await;
-        server.answer(201, lease(1, Some("me"), EARLIER)).await;
+        elect(&mut server, &working).await;
         let begun = Instant::now();
-        settle().await;
         while working.now() {
             server.refuse(500, "InternalError").await;
             settle().await;
@@ -183,11 +191,8 @@ async fn stops_when_it_cannot_renew() {
         assert!(begun.elapsed() >= STOP_AFTER);
         // It's well again before anybody else has taken it.
         server.answer(200, lease(2, Some("me"), EARLIER)).await;
-        settle().await;
-        assert!(working.now());
-        token.cancel();
-        server.answer(200, lease(3, None, EARLIER)).await;
-        server
+        works(&working).await;
+        dismiss(server, &token).await
     })
     .await;
 }
@@ -209,9 +214,7 @@ async fn leads_though_every_write_is_answered_too_late() {
             settle().await;
             assert!(working.now(), "after {version} writes");
         }
-        token.cancel();
-        server.answer(200, lease(9, None, EARLIER)).await;
-        server
+        dismiss(server, &token).await
     })
     .await;
 }
@@ -220,11 +223,9 @@ async fn leads_though_every_write_is_answered_too_late() {
 #[tokio::test(start_paused = true)]
 async fn a_write_that_never_arrived_does_not_count() {
     stand(async |mut server, working, token| {
-        server.refuse(404, "NotFound").await;
-        server.answer(201, lease(1, Some("me"), EARLIER)).await;
+        elect(&mut server, &working).await;
         let begun = Instant::now();
         let mut silent = Vec::new();
-        settle().await;
         while working.now() {
             silent.push(server.be_silent().await);
             server.answer(200, lease(1, Some("me"), EARLIER)).await;
@@ -240,10 +241,7 @@ async fn a_write_that_never_arrived_does_not_count() {
 #[tokio::test(start_paused = true)]
 async fn stops_at_once_when_another_has_it() {
     stand(async |mut server, working, token| {
-        server.refuse(404, "NotFound").await;
-        server.answer(201, lease(1, Some("me"), EARLIER)).await;
-        settle().await;
-        assert!(working.now());
+        elect(&mut server, &working).await;
         server.refuse(409, "Conflict").await;
         server.answer(200, lease(5, Some("other"), EARLIER)).await;
         settle().await;
@@ -265,8 +263,7 @@ async fn one_that_is_alone_needs_no_lease() {
     };
     let leading = lead(Candidate::alone(clock), token.clone(), work);
     let watching = async {
-        settle().await;
-        assert!(working.now());
+        works(&working).await;
         token.cancel();
     };
     let (ended, ()) = tokio::join!(leading, watching);
@@ -292,11 +289,8 @@ async fn backs_off_where_it_is_refused() {
         let expected = [500, 1_000, 2_000, 4_000, 8_000, 16_000, 30_000, 30_000];
         assert_eq!(waits, expected.map(Duration::from_millis));
         server.answer(201, lease(1, Some("me"), EARLIER)).await;
-        settle().await;
-        assert!(working.now());
-        token.cancel();
-        server.answer(200, lease(2, None, EARLIER)).await;
-        server
+        works(&working).await;
+        dismiss(server, &token).await
     })
     .await;
 }

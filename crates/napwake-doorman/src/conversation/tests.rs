@@ -33,8 +33,18 @@ async fn text(caller: &mut TcpStream) -> String {
     }
 }
 
+/// What a caller that sends this is answered, to its orderly end.
+async fn answer_to(world: &World, bytes: &[u8]) -> String {
+    let mut caller = world.say(bytes).await;
+    text(&mut caller).await
+}
+
 fn secs(secs: u64) -> Duration {
     Duration::from_secs(secs)
+}
+
+fn millis(millis: u64) -> Duration {
+    Duration::from_millis(millis)
 }
 
 /// A world in which `api` is in that phase, and routed.

@@ -298,8 +298,10 @@ impl World {
         line.unwrap_or_default().trim().to_owned()
     }
 
-    /// Nothing is left over: no dial of the script, no place, no byte.
-    pub(crate) fn is_done(&self) {
+    /// Once all that needs no time has happened, nothing is left over: no dial of
+    /// the script, no place, no byte.
+    pub(crate) async fn ends(&self) {
+        self.quiet().await;
         let left = self.script.steps.lock();
         assert!(left.is_empty(), "dials that never came: {left:?}");
         let places = &self.doorman.places;

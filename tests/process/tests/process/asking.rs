@@ -13,7 +13,7 @@ use napwake_tests_process::{
 
 use crate::browsers::{
     Answer, CHROME, CLICKS, FIREFOX, HOST, NAVIGATES, answer, asking, clicking, form, opening,
-    posting,
+    posting, with_key,
 };
 
 const AWAY: &str = "napwake_doorman_wakes_total";
@@ -52,11 +52,8 @@ async fn only_a_click_wakes(world: &World, route: &Route<'_>, doorman: &Doorman)
 #[tokio::test]
 async fn a_person_gets_the_asleep_page() {
     world::with("asleep", async |world| {
-        world.put_wake_key().await?;
         let draft = world.route("quiet-otter").of("brisk-heron").asking();
-        let route = draft.make().await?;
-        let doorman = world.doorman().await?;
-        let to = route.at(&doorman);
+        let (route, doorman, to) = with_key(world, draft).await?;
         let largest = "x".repeat(1_024);
         let chunked = asking(
             "POST /login",
@@ -179,11 +176,8 @@ fn strangers() -> Vec<Vec<u8>> {
 #[tokio::test]
 async fn everybody_else_is_turned_away() {
     world::with("away", async |world| {
-        world.put_wake_key().await?;
         let draft = world.route("quiet-otter").of("brisk-heron").asking();
-        let route = draft.make().await?;
-        let doorman = world.doorman().await?;
-        let to = route.at(&doorman);
+        let (route, doorman, to) = with_key(world, draft).await?;
         for (number, bytes) in strangers().iter().enumerate() {
             let away = answer(world.caller(0), to, bytes).await?;
             away.is("503 Service Unavailable")?;
@@ -230,10 +224,8 @@ async fn a_client_that_asks_for_json_gets_it() {
 #[tokio::test]
 async fn what_is_not_http_is_closed() {
     world::with("closed", async |world| {
-        world.put_wake_key().await?;
-        let route = world.route("web").asking().make().await?;
-        let doorman = world.doorman().await?;
-        let to = route.at(&doorman);
+        let draft = world.route("web").asking();
+        let (route, doorman, to) = with_key(world, draft).await?;
         let others: [&[u8]; 6] = [
             b"\x00\x00\x00\x08\x04\xd2\x16\x2f",
             b"*1\r\n$4\r\nPING\r\n",
@@ -259,10 +251,8 @@ async fn what_is_not_http_is_closed() {
 #[tokio::test]
 async fn checkers_are_answered_as_anywhere() {
     world::with("checks", async |world| {
-        world.put_wake_key().await?;
-        let route = world.route("web").asking().make().await?;
-        let doorman = world.doorman().await?;
-        let to = route.at(&doorman);
+        let draft = world.route("web").asking();
+        let (route, doorman, to) = with_key(world, draft).await?;
         for (line, agent, status) in [
             ("GET /", "kube-probe/1.34", "503 Service Unavailable"),
             ("GET /", "GoogleHC/1.0", "200 OK"),
@@ -284,10 +274,8 @@ async fn checkers_are_answered_as_anywhere() {
 #[tokio::test]
 async fn the_mode_counts_for_those_who_come() {
     world::with("mode", async |world| {
-        world.put_wake_key().await?;
-        let route = world.route("web").make().await?;
-        let doorman = world.doorman().await?;
-        let to = route.at(&doorman);
+        let draft = world.route("web");
+        let (route, _doorman, to) = with_key(world, draft).await?;
         let mut held = Caller::calling(world.caller(0), to, GET).await?;
         route.stamped().await?;
         let asks = serde_json::json!({"wake": {"mode": "Ask"}});
@@ -313,12 +301,11 @@ async fn the_mode_counts_for_those_who_come() {
 #[tokio::test]
 async fn http_1_0_is_served() {
     world::with("old", async |world| {
-        world.put_wake_key().await?;
-        let route = world.route("web").asking().make().await?;
-        let doorman = world.doorman().await?;
+        let draft = world.route("web").asking();
+        let (_route, _doorman, to) = with_key(world, draft).await?;
         let old =
             format!("GET /old HTTP/1.0\r\nUser-Agent: {FIREFOX}\r\nAccept: text/html\r\n\r\n");
-        let page = answer(world.caller(0), route.at(&doorman), old.as_bytes()).await?;
+        let page = answer(world.caller(0), to, old.as_bytes()).await?;
         page.is_asleep_page("200 OK")?;
         ensure!(page.header("Transfer-Encoding").is_empty(), "{page:?}");
         ensure!(page.body.contains("/old"), "{page:?}");

@@ -6,7 +6,10 @@ use std::net::{IpAddr, SocketAddr};
 use napwake_tests_process::{
     Context, Result, SOON,
     caller::{Caller, How},
+    doorman::Doorman,
     ensure,
+    route::{Draft, Route},
+    world::World,
 };
 
 pub(crate) const FIREFOX: &str =
@@ -145,6 +148,19 @@ impl Answer {
         }
         Ok(())
     }
+}
+
+/// Makes the wake key's Secret, the route, and a doorman, with where that listens
+/// for it.
+pub(crate) async fn with_key<'a>(
+    world: &World,
+    draft: Draft<'a>,
+) -> Result<(Route<'a>, Doorman, SocketAddr)> {
+    world.put_wake_key().await?;
+    let route = draft.make().await?;
+    let doorman = world.doorman().await?;
+    let to = route.at(&doorman);
+    Ok((route, doorman, to))
 }
 
 /// Asks and reads the answer to its end.

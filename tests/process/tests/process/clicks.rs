@@ -9,7 +9,7 @@ use rstest::rstest;
 
 use crate::browsers::{
     Answer, CHROME, CLICKS, FIREFOX, HOST, IPHONE, SAFARI, answer, asking, clicking, form, opening,
-    posting,
+    posting, with_key,
 };
 
 /// That nothing was stamped.
@@ -26,10 +26,8 @@ async fn sleeps(route: &Route<'_>) -> Result<()> {
 #[tokio::test]
 async fn a_click_wakes() {
     world::with("click", async |world| {
-        world.put_wake_key().await?;
-        let route = world.route("web").asking().make().await?;
-        let doorman = world.doorman().await?;
-        let to = route.at(&doorman);
+        let draft = world.route("web").asking();
+        let (route, doorman, to) = with_key(world, draft).await?;
         let url = format!("http://{to}/x?y=1");
         let browser = ["-i", "-A", FIREFOX, "-H", "Accept: text/html"];
         let curl = async |more: &[&str]| {
@@ -111,15 +109,8 @@ async fn a_click_from_elsewhere_wakes_nothing() {
         (&opera, NO_USER, SCRIPT),
     ];
     world::with("elsewhere", async |world| {
-        world.put_wake_key().await?;
-        let route = world
-            .route("quiet-otter")
-            .of("brisk-heron")
-            .asking()
-            .make()
-            .await?;
-        let doorman = world.doorman().await?;
-        let to = route.at(&doorman);
+        let draft = world.route("quiet-otter").of("brisk-heron").asking();
+        let (route, doorman, to) = with_key(world, draft).await?;
         let page = answer(world.caller(0), to, &opening("/")).await?;
         let form = form(&page.token()?);
         for (agent, headers, texts) in bad {
@@ -154,10 +145,9 @@ async fn a_click_from_elsewhere_wakes_nothing() {
 #[tokio::test]
 async fn a_click_of_each_browser_wakes(#[case] agent: &str, #[case] headers: &[&str]) {
     world::with("browsers", async |world| {
-        world.put_wake_key().await?;
-        let one = world.route("one").asking().make().await?;
         let other = world.route("other").asking().make().await?;
-        let doorman = world.doorman().await?;
+        let draft = world.route("one").asking();
+        let (one, doorman, _) = with_key(world, draft).await?;
         for (route, in_chunks) in [(&one, false), (&other, true)] {
             let to = route.at(&doorman);
             let form = form(&answer(world.caller(0), to, &opening("/")).await?.token()?);
@@ -192,11 +182,9 @@ async fn a_click_of_each_browser_wakes(#[case] agent: &str, #[case] headers: &[&
 #[tokio::test]
 async fn a_token_is_for_its_workload_and_its_pause() {
     world::with("tokens", async |world| {
-        world.put_wake_key().await?;
-        let one = world.route("one").asking().make().await?;
         let other = world.route("other").asking().make().await?;
-        let doorman = world.doorman().await?;
-        let (from, to) = (world.caller(0), one.at(&doorman));
+        let (draft, from) = (world.route("one").asking(), world.caller(0));
+        let (one, doorman, to) = with_key(world, draft).await?;
         let earlier = answer(from, to, &opening("/")).await?.token()?;
         one.enters(&doorman, Phase::Paused).await?;
         let anothers = answer(from, other.at(&doorman), &opening("/"))
@@ -259,15 +247,9 @@ async fn once_a_minute(#[case] key: &str, #[case] ago: i64, #[case] status: &str
 #[tokio::test]
 async fn a_page_shown_while_it_pauses(#[case] then: Phase) {
     world::with("pausing", async |world| {
-        world.put_wake_key().await?;
-        let route = world
-            .route("web")
-            .asking()
-            .phase(Phase::Pausing)
-            .make()
-            .await?;
-        let doorman = world.doorman().await?;
-        let (from, to) = (world.caller(0), route.at(&doorman));
+        let draft = world.route("web").asking().phase(Phase::Pausing);
+        let from = world.caller(0);
+        let (route, _doorman, to) = with_key(world, draft).await?;
         let page = answer(from, to, &opening("/")).await?;
         page.is_asleep_page("200 OK")?;
         answer(from, to, GET).await?.is("503 Service Unavailable")?;
@@ -318,10 +300,8 @@ mod long {
     #[tokio::test]
     async fn a_forger_wakes_once_a_minute() {
         world::with("forger", async |world| {
-            world.put_wake_key().await?;
-            let route = world.route("web").asking().make().await?;
-            let doorman = world.doorman().await?;
-            let (from, to) = (world.caller(0), route.at(&doorman));
+            let (draft, from) = (world.route("web").asking(), world.caller(0));
+            let (route, doorman, to) = with_key(world, draft).await?;
             let began = Instant::now();
             let mut woken = Vec::new();
             while began.elapsed() < Duration::from_mins(3) {

@@ -45,7 +45,7 @@ async fn checkers_are_answered(#[case] bytes: &[u8], #[case] status: &str, #[cas
     assert_eq!(world.cluster.calls(), []);
     let count = format!("napwake_doorman_answers_total{{answer=\"{answer}\"}}");
     assert_eq!(world.metric(&count), "1");
-    world.is_done();
+    world.ends().await;
 }
 
 /// CLASS-07: connects and closes, and nothing comes of it.
@@ -64,7 +64,7 @@ async fn connect_and_close_wakes_nothing(#[case] after: u64) {
     world.pass(secs(5)).await;
     assert_eq!(world.cluster.calls(), []);
     assert_eq!(wakes(&world, "left"), "", "it asked for nothing");
-    world.is_done();
+    world.ends().await;
 }
 
 /// ASK-28, ASK-42, T-46: in Ask nothing that isn't a person's is woken or held.
@@ -90,8 +90,7 @@ async fn ask_turns_away(#[case] bytes: &[u8], #[case] start: &str, #[case] count
     assert_eq!(world.cluster.calls(), []);
     assert_eq!(wakes(&world, "turned_away"), counted);
     drop(caller);
-    world.quiet().await;
-    world.is_done();
+    world.ends().await;
 }
 
 /// ASK-45: once it is waking, everything is as in Request.
@@ -102,8 +101,7 @@ async fn ask_holds_once_it_is_waking() {
     world.pass(secs(10)).await;
     assert_eq!(world.doorman.places.held(), 1);
     drop(caller);
-    world.quiet().await;
-    world.is_done();
+    world.ends().await;
 }
 
 /// T-102: whoever is held stays held when the mode changes.
@@ -121,8 +119,7 @@ async fn the_held_stay_held_when_the_mode_changes() {
     world.pass(secs(5)).await;
     assert_eq!(world.doorman.places.held(), 1);
     drop(held);
-    world.quiet().await;
-    world.is_done();
+    world.ends().await;
 }
 
 /// T-43: the beginning of a head is judged after three silent seconds.
@@ -141,6 +138,5 @@ async fn a_slow_head_is_judged_by_what_there_is() {
         .until(|cluster| cluster.stamps().len() == 1)
         .await;
     drop(caller);
-    world.quiet().await;
-    world.is_done();
+    world.ends().await;
 }

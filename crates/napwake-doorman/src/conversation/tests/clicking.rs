@@ -5,7 +5,7 @@ use rstest::rstest;
 use serde_json::{Value, json};
 use tokio::io::AsyncWriteExt;
 
-use super::{asks, browser, secs, text, wakes};
+use super::{answer_to, asks, browser, millis, secs, text, wakes};
 use crate::tests::{World, claimant, managed, merge};
 
 const SECRET: &str = "/api/v1/namespaces/napwake-system/secrets/napwake-doorman-wake-key";
@@ -68,8 +68,24 @@ fn last_request(clock: &str) -> Value {
 
 /// Opens a page, and gives what came.
 async fn opens(world: &World) -> String {
-    let mut caller = world.say(&browser("GET /a?b=c", NAVIGATES, "")).await;
-    text(&mut caller).await
+    answer_to(world, &browser("GET /a?b=c", NAVIGATES, "")).await
+}
+
+/// `api` asks, and somebody has opened its page, whose button has this token.
+async fn with_button() -> (World, String) {
+    let world = asking(&json!({})).await;
+    let good = token(&opens(&world).await).unwrap();
+    (world, good)
+}
+
+/// The token of another pod's page, which has read a key that `world` hasn't.
+async fn button_of_another_key(world: &World) -> String {
+    world.pass(secs(1)).await;
+    let other = world.beside();
+    is_so(&other, &json!({}));
+    put_key(world, 2);
+    read_key(&other).await;
+    token(&opens(&other).await).unwrap()
 }
 
 /// The token in a page, if it has a button.
@@ -78,19 +94,22 @@ fn token(page: &str) -> Option<String> {
     Some(rest.split_once('"')?.0.to_owned())
 }
 
-fn press(token: &str) -> Vec<u8> {
-    let body = format!("napwake-wake={token}");
+/// A form that a browser posts, with these headers behind its own.
+fn posts(line: &str, headers: &str, body: &str) -> Vec<u8> {
+    let length = body.len();
     let form = format!(
-        "{CLICKS}Content-Type: application/x-www-form-urlencoded\r\nContent-Length: {}\r\n",
-        body.len()
+        "Content-Type: application/x-www-form-urlencoded\r\nContent-Length: {length}\r\n{headers}"
     );
-    browser("POST /a?b=c", &form, &body)
+    browser(line, &form, body)
+}
+
+fn press(token: &str) -> Vec<u8> {
+    posts("POST /a?b=c", CLICKS, &format!("napwake-wake={token}"))
 }
 
 /// Presses the button with this token, and gives what came.
 async fn presses(world: &World, token: &str) -> String {
-    let mut caller = world.say(&press(token)).await;
-    text(&mut caller).await
+    answer_to(world, &press(token)).await
 }
 
 fn stamped(world: &World) -> String {
@@ -123,16 +142,14 @@ async fn a_page_load_wakes_nothing() {
     assert_eq!(wakes(&world, "turned_away"), "");
     let count = world.metric("napwake_doorman_answers_total{answer=\"asleep_page\"}");
     assert_eq!(count, "50");
-    world.quiet().await;
-    world.is_done();
+    world.ends().await;
 }
 
 /// ASK-06, ASK-07, ASK-08, ASK-09, T-06, T-07: a click wakes, and the waking-up
 /// page follows it and each reload; a second click comes too soon.
 #[tokio::test(start_paused = true)]
 async fn a_click_wakes() {
-    let world = asking(&json!({})).await;
-    let good = token(&opens(&world).await).unwrap();
+    let (world, good) = with_button().await;
     let page = presses(&world, &good).await;
     assert_eq!(status(&page), WAKING);
     assert!(
@@ -151,15 +168,12 @@ async fn a_click_wakes() {
     assert!(again.contains("\r\nRetry-After: 60\r\n"), "{again}");
     assert_eq!(wakes(&world, "turned_away"), "");
     // Whoever is no browser is turned away all the same.
-    let mut curl = world.say(super::GET).await;
-    let turned_away = text(&mut curl).await;
+    let turned_away = answer_to(&world, super::GET).await;
     assert!(
         turned_away.contains("\r\nRetry-After: 300\r\n"),
         "{turned_away}"
     );
-    drop(curl);
-    world.quiet().await;
-    world.is_done();
+    world.ends().await;
 }
 
 /// ASK-19, TOKEN-27, TOKEN-28: the minute counts from the last wake request,
@@ -182,16 +196,14 @@ async fn once_a_minute(#[case] clock: &str, #[case] is_seen: bool, #[case] expec
         is_so(&world, &later);
     }
     assert_eq!(status(&presses(&world, &good).await), expected);
-    world.quiet().await;
-    world.is_done();
+    world.ends().await;
 }
 
 /// ASK-11, ASK-13, ASK-64, TOKEN-07, TOKEN-12: after ten minutes a button has run
 /// out; the page has a fresh one, which wakes.
 #[tokio::test(start_paused = true)]
 async fn a_button_runs_out() {
-    let world = asking(&json!({})).await;
-    let old = token(&opens(&world).await).unwrap();
+    let (world, old) = with_button().await;
     world.pass(secs(601)).await;
     let page = presses(&world, &old).await;
     assert_eq!(status(&page), FORBIDDEN);
@@ -199,8 +211,7 @@ async fn a_button_runs_out() {
     let fresh = token(&page).unwrap();
     assert_eq!(status(&presses(&world, &fresh).await), WAKING);
     assert_ne!(stamped(&world), "");
-    world.quiet().await;
-    world.is_done();
+    world.ends().await;
 }
 
 /// TOKEN-04, TOKEN-05: a button is for its pause. Where the API server knows of
@@ -208,8 +219,7 @@ async fn a_button_runs_out() {
 /// for that one.
 #[tokio::test(start_paused = true)]
 async fn a_pause_that_the_watch_shows_later() {
-    let world = asking(&json!({})).await;
-    let old = token(&opens(&world).await).unwrap();
+    let (world, old) = with_button().await;
     stores(&world, &another_pause());
     let mut caller = world.say(&press(&old)).await;
     is_so(&world, &another_pause());
@@ -219,23 +229,20 @@ async fn a_pause_that_the_watch_shows_later() {
     let fresh = token(&page).unwrap();
     assert_eq!(status(&presses(&world, &fresh).await), WAKING);
     drop(caller);
-    world.quiet().await;
-    world.is_done();
+    world.ends().await;
 }
 
 /// The same, and the watch hangs: nothing wakes, and the person isn't kept.
 #[tokio::test(start_paused = true)]
 async fn a_pause_that_the_watch_does_not_show() {
-    let world = asking(&json!({})).await;
-    let old = token(&opens(&world).await).unwrap();
+    let (world, old) = with_button().await;
     stores(&world, &another_pause());
     let mut caller = world.say(&press(&old)).await;
     world.pass(secs(2)).await;
     assert_eq!(status(&text(&mut caller).await), FORBIDDEN);
     assert_eq!(stamped(&world), "");
     drop(caller);
-    world.quiet().await;
-    world.is_done();
+    world.ends().await;
 }
 
 /// TOKEN-16, T-23: a token whose key isn't known here yet has the key read, and is
@@ -243,20 +250,14 @@ async fn a_pause_that_the_watch_does_not_show() {
 #[tokio::test(start_paused = true)]
 async fn a_key_that_another_pod_has_already() {
     let world = asking(&json!({})).await;
-    world.pass(secs(1)).await;
-    let other = world.beside();
-    is_so(&other, &json!({}));
-    put_key(&world, 2);
-    read_key(&other).await;
-    let theirs = token(&opens(&other).await).unwrap();
+    let theirs = button_of_another_key(&world).await;
     let mut caller = world.say(&press(&theirs)).await;
     // It isn't read more often than every five seconds.
     world.pass(secs(5)).await;
     assert_eq!(status(&text(&mut caller).await), WAKING);
     assert_ne!(stamped(&world), "");
     drop(caller);
-    world.quiet().await;
-    world.is_done();
+    world.ends().await;
 }
 
 /// T-20, T-23: one whose key nobody knows has run out, and so has one whose key
@@ -268,12 +269,7 @@ async fn a_key_that_another_pod_has_already() {
 #[tokio::test(start_paused = true)]
 async fn a_key_that_nobody_knows(#[case] then: fn(&World)) {
     let world = asking(&json!({})).await;
-    world.pass(secs(1)).await;
-    let other = world.beside();
-    is_so(&other, &json!({}));
-    put_key(&world, 2);
-    read_key(&other).await;
-    let theirs = token(&opens(&other).await).unwrap();
+    let theirs = button_of_another_key(&world).await;
     put_key(&world, 1);
     then(&world);
     let mut caller = world.say(&press(&theirs)).await;
@@ -282,8 +278,7 @@ async fn a_key_that_nobody_knows(#[case] then: fn(&World)) {
     assert_eq!(status(&page), FORBIDDEN);
     assert!(token(&page).is_some(), "the key in memory goes on");
     drop(caller);
-    world.quiet().await;
-    world.is_done();
+    world.ends().await;
 }
 
 /// T-25: without a key the page has no button, and says how else to wake it.
@@ -295,8 +290,7 @@ async fn without_a_key_there_is_no_button() {
     assert_eq!(status(&page), ASLEEP);
     assert_eq!(token(&page), None);
     assert!(page.contains("kubectl napwake wake"), "{page}");
-    world.quiet().await;
-    world.is_done();
+    world.ends().await;
 }
 
 /// ASK-81: the form may come in however many pieces, and in chunks.
@@ -305,8 +299,7 @@ async fn without_a_key_there_is_no_button() {
 #[case::in_chunks(true)]
 #[tokio::test(start_paused = true)]
 async fn a_form_in_pieces(#[case] in_chunks: bool) {
-    let world = asking(&json!({})).await;
-    let good = token(&opens(&world).await).unwrap();
+    let (world, good) = with_button().await;
     let mut bytes = press(&good);
     if in_chunks {
         let body = format!("napwake-wake={good}");
@@ -321,13 +314,12 @@ async fn a_form_in_pieces(#[case] in_chunks: bool) {
     let mut caller = world.call().await;
     for piece in bytes.chunks(50) {
         caller.write_all(piece).await.unwrap();
-        world.pass(std::time::Duration::from_millis(200)).await;
+        world.pass(millis(200)).await;
     }
     assert_eq!(status(&text(&mut caller).await), WAKING);
     assert_ne!(stamped(&world), "");
     drop(caller);
-    world.quiet().await;
-    world.is_done();
+    world.ends().await;
 }
 
 /// ASK-24, ASK-25, T-48: a form that isn't the button's gets the asleep page and
@@ -335,15 +327,10 @@ async fn a_form_in_pieces(#[case] in_chunks: bool) {
 #[tokio::test(start_paused = true)]
 async fn another_form() {
     let world = asking(&json!({})).await;
-    let form = format!(
-        "{CLICKS}Content-Type: application/x-www-form-urlencoded\r\nContent-Length: 13\r\n"
-    );
-    let sent = browser("POST /login", &form, "user=a&pass=b");
-    let mut caller = world.say(&sent).await;
-    let page = text(&mut caller).await;
+    let sent = posts("POST /login", CLICKS, "user=a&pass=b");
+    let page = answer_to(&world, &sent).await;
     assert_eq!(status(&page), ASLEEP);
     assert!(token(&page).is_some(), "{page}");
-    drop(caller);
     assert_eq!(wakes(&world, "turned_away"), "");
 
     let mut caller = world.say(&sent[..sent.len() - 1]).await;
@@ -352,16 +339,14 @@ async fn another_form() {
     assert!(answer.contains("\r\nRetry-After: 300\r\n"), "{answer}");
     assert_eq!(wakes(&world, "turned_away"), "1");
     drop(caller);
-    world.quiet().await;
-    world.is_done();
+    world.ends().await;
 }
 
 /// T-63, T-112: a click that can't be written yet gets the waking-up page, as each
 /// reload does, and is tried on though the person left with it.
 #[tokio::test(start_paused = true)]
 async fn a_click_that_cant_be_written_yet() {
-    let world = asking(&json!({})).await;
-    let good = token(&opens(&world).await).unwrap();
+    let (world, good) = with_button().await;
     world.cluster.refuse_stamps([500, 500]);
     assert_eq!(status(&presses(&world, &good).await), WAKING);
     assert_eq!(status(&opens(&world).await), WAKING);
@@ -371,23 +356,20 @@ async fn a_click_that_cant_be_written_yet() {
     world.pass(secs(2)).await;
     assert_ne!(stamped(&world), "");
     assert_eq!(status(&opens(&world).await), WAKING);
-    world.quiet().await;
-    world.is_done();
+    world.ends().await;
 }
 
 /// T-59: a person who leaves right after the click has clicked.
 #[tokio::test(start_paused = true)]
 async fn whoever_leaves_has_clicked() {
-    let world = asking(&json!({})).await;
-    let good = token(&opens(&world).await).unwrap();
+    let (world, good) = with_button().await;
     let mut caller = world.call().await;
     caller.write_all(&press(&good)).await.unwrap();
     world.cluster.until(|_| !stamped(&world).is_empty()).await;
     drop(caller);
     world.quiet().await;
     assert_eq!(wakes(&world, "left"), "");
-    world.quiet().await;
-    world.is_done();
+    world.ends().await;
 }
 
 /// ASK-14, ASK-15, ASK-22, ASK-65, ASK-68, T-19: where a click comes from is
@@ -404,22 +386,14 @@ async fn whoever_leaves_has_clicked() {
 #[case::the_origin("Origin: http://a.test\r\n", WAKING)]
 #[tokio::test(start_paused = true)]
 async fn where_a_click_comes_from(#[case] headers: &str, #[case] expected: &str) {
-    let world = asking(&json!({})).await;
-    let good = token(&opens(&world).await).unwrap();
+    let (world, good) = with_button().await;
     let before = world.cluster.calls().len();
-    let body = format!("napwake-wake={good}");
-    let form = format!(
-        "{headers}Content-Type: application/x-www-form-urlencoded\r\nContent-Length: {}\r\n",
-        body.len()
-    );
-    let mut caller = world.say(&browser("POST /", &form, &body)).await;
-    let page = text(&mut caller).await;
+    let click = posts("POST /", headers, &format!("napwake-wake={good}"));
+    let page = answer_to(&world, &click).await;
     assert_eq!(status(&page), expected);
     let is_asked = world.cluster.calls().len() > before;
     assert_eq!(is_asked, expected == WAKING);
-    drop(caller);
-    world.quiet().await;
-    world.is_done();
+    world.ends().await;
 }
 
 /// PAGE-36: the page is given whatever `wake.page` says.
@@ -430,20 +404,14 @@ async fn the_setting_of_the_page_does_not_matter() {
     assert_eq!(status(&page), ASLEEP);
     let answer = presses(&world, &token(&page).unwrap()).await;
     assert!(answer.contains("is waking up"), "{answer}");
-    world.quiet().await;
-    world.is_done();
+    world.ends().await;
 }
 
 /// The beginning of a click behind large cookies, and its end.
 fn large(token: &str) -> (Vec<u8>, Vec<u8>) {
-    let body = format!("napwake-wake={token}");
-    let form = format!(
-        "{CLICKS}Content-Type: application/x-www-form-urlencoded\r\nContent-Length: {}\r\n\
-         Cookie: {}\r\nCookie: a=b\r\n",
-        body.len(),
-        "x".repeat(400_000)
-    );
-    let mut start = browser("POST /", &form, &body);
+    let cookies = "x".repeat(400_000);
+    let headers = format!("{CLICKS}Cookie: {cookies}\r\nCookie: a=b\r\n");
+    let mut start = posts("POST /", &headers, &format!("napwake-wake={token}"));
     let end = start.split_off(start.len() - 90);
     (start, end)
 }
@@ -459,8 +427,8 @@ async fn sends(world: &World, caller: &mut tokio::net::TcpStream, bytes: &[u8]) 
 /// T-42: a person with large cookies can click, and next to nothing of them is kept.
 #[tokio::test(start_paused = true)]
 async fn a_click_behind_large_cookies() {
-    let world = asking(&json!({})).await;
-    let (start, end) = large(&token(&opens(&world).await).unwrap());
+    let (world, good) = with_button().await;
+    let (start, end) = large(&good);
     let mut caller = world.call().await;
     sends(&world, &mut caller, &start).await;
     let held = world.doorman.budget.held();
@@ -469,8 +437,7 @@ async fn a_click_behind_large_cookies() {
     assert_eq!(status(&text(&mut caller).await), WAKING);
     assert_ne!(stamped(&world), "");
     drop(caller);
-    world.quiet().await;
-    world.is_done();
+    world.ends().await;
 }
 
 /// T-42: one of whom something was forgotten is never passed on: it gets the
@@ -488,6 +455,5 @@ async fn who_was_cut_is_not_passed_on() {
     assert!(page.contains("is waking up"), "{page}");
     assert_eq!(world.dialed(), []);
     drop(caller);
-    world.quiet().await;
-    world.is_done();
+    world.ends().await;
 }

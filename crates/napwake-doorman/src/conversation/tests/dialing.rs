@@ -32,8 +32,7 @@ async fn a_refused_dial_is_repeated_each_second() {
     assert_eq!(at, [0, 1, 2, 3, 4, 5]);
     assert_eq!(read(&mut backend, GET.len()).await, GET);
     drop((caller, backend));
-    world.quiet().await;
-    world.is_done();
+    world.ends().await;
 }
 
 /// HOLD-22, HOLD-29, OBS-06, OBS-07, OBS-08, OBS-09, T-60: until maxWait and no
@@ -62,7 +61,7 @@ async fn until_max_wait_and_no_longer() {
          pods: 10.1.0.9:8080 refused the connection"
     );
     assert_eq!(wakes(&world, "unreachable"), "1");
-    world.is_done();
+    world.ends().await;
 }
 
 /// A different Ready pod is tried at once.
@@ -75,8 +74,7 @@ async fn another_ready_pod_is_tried_at_once() {
     assert_eq!(world.dialed().len(), 2);
     assert_ne!(world.dialed()[0].0, world.dialed()[1].0);
     drop((caller, backend));
-    world.quiet().await;
-    world.is_done();
+    world.ends().await;
 }
 
 /// One that doesn't answer holds another up for a second.
@@ -90,8 +88,7 @@ async fn a_silent_pod_is_passed_by_after_a_second() {
     world.pass(std::time::Duration::from_millis(10)).await;
     let backend = world.backend().await;
     drop((caller, backend));
-    world.quiet().await;
-    world.is_done();
+    world.ends().await;
 }
 
 /// The same where the other becomes Ready only later.
@@ -106,8 +103,7 @@ async fn a_silent_pod_is_passed_by_for_one_that_comes_later() {
     world.put_slice(slice("api-2", &[("b", "10.1.0.2", serving(true))]));
     let backend = world.backend().await;
     drop((caller, backend));
-    world.quiet().await;
-    world.is_done();
+    world.ends().await;
 }
 
 /// NET-24: an endpoint that no Pod backs is never dialed.
@@ -123,8 +119,7 @@ async fn an_endpoint_without_a_pod_is_never_dialed() {
     world.pass(secs(10)).await;
     assert_eq!(world.dialed(), []);
     drop(caller);
-    world.quiet().await;
-    world.is_done();
+    world.ends().await;
 }
 
 /// NET-26, NET-27, NET-28: a Pod with such an address is never connected to.
@@ -143,8 +138,7 @@ async fn special_addresses_are_never_dialed(#[case] address: &str) {
     }
     assert_eq!(world.dialed(), []);
     drop(caller);
-    world.quiet().await;
-    world.is_done();
+    world.ends().await;
 }
 
 /// T-71: each endpoint is dialed on its own slice's port.
@@ -165,7 +159,7 @@ async fn each_slice_has_its_own_port() {
     world.put(claimant("Running", "Routed", &json!({})));
     let (next, dialed) = (world.route(20_001).now(), "10.1.0.3:9090");
     assert_eq!(next.candidates[0].address.to_string(), dialed);
-    world.is_done();
+    world.ends().await;
 }
 
 /// HOLD-17: what is sent while dials are refused isn't lost or repeated.
@@ -184,8 +178,7 @@ async fn bytes_sent_between_dials_arrive_once() {
     let expected = [GET, b"onetwoend"].concat();
     assert_eq!(read(&mut backend, expected.len()).await, expected);
     drop((caller, backend));
-    world.quiet().await;
-    world.is_done();
+    world.ends().await;
 }
 
 /// T-74: a pod that goes before it took the connection leaves the caller to be
@@ -205,5 +198,5 @@ async fn a_caller_whose_pod_goes_is_judged_after_all() {
     drop(caller);
     world.quiet().await;
     assert_eq!(wakes(&world, "left"), "1");
-    world.is_done();
+    world.ends().await;
 }

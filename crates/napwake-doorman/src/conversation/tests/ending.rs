@@ -32,7 +32,7 @@ async fn held_for_two_minutes() {
     let expected = expected.map(|(reason, note)| (reason.to_owned(), note.to_owned()));
     assert_eq!(world.cluster.events(), expected);
     assert_eq!(wakes(&world, "timed_out"), "1");
-    world.is_done();
+    world.ends().await;
 }
 
 /// OBS-10: many are not served within a minute, and one event says so.
@@ -61,7 +61,7 @@ async fn one_event_a_minute() {
     world.pass(secs(5)).await;
     assert_eq!(not_served(), 2);
     drop((callers, late, later));
-    world.is_done();
+    world.ends().await;
 }
 
 /// HOLD-33, HOLD-34, HOLD-35, HOLD-36, T-59: one who leaves is let go at once and
@@ -97,7 +97,7 @@ async fn who_leaves_is_let_go(#[case] bytes: &[u8], #[values(true, false)] shuts
         events.iter().all(|(reason, _)| reason == "WokenByRequest"),
         "{events:?}"
     );
-    world.is_done();
+    world.ends().await;
 }
 
 /// T-110: the event says that the target is gone.
@@ -127,7 +127,7 @@ async fn the_target_is_gone() {
         "A request to Service api was held for 1m and not served: its Deployment or StatefulSet \
          is gone"
     );
-    world.is_done();
+    world.ends().await;
 }
 
 /// LIMIT-05: one over a cap is closed at once, and another source is
@@ -148,8 +148,7 @@ async fn over_a_cap_is_closed_at_once() {
     world.quiet().await;
     assert_eq!(world.doorman.places.held(), 3);
     drop((held, other));
-    world.quiet().await;
-    world.is_done();
+    world.ends().await;
 }
 
 /// LIMIT-08, LIMIT-09, T-61: over the cap of those who pass, one is held until a
@@ -189,8 +188,7 @@ async fn over_the_passing_cap_is_held() {
         "{note}"
     );
     drop((second, backend));
-    world.quiet().await;
-    world.is_done();
+    world.ends().await;
 }
 
 /// T-84: those still held when the pod ends get nothing, and no event complains.
@@ -204,7 +202,7 @@ async fn the_end_of_the_pod_closes_the_held() {
     assert!(ending(&mut silent).await.is_silent());
     world.quiet().await;
     assert_eq!(world.cluster.events(), []);
-    world.is_done();
+    world.ends().await;
 }
 
 /// DRAIN-13: a passed connection that is still open when the pod ends is cut.
@@ -217,8 +215,7 @@ async fn the_end_of_the_pod_cuts_the_passed() {
     world.doorman.cut.cancel();
     assert!(ending(&mut caller).await.is_silent());
     assert!(ending(&mut backend).await.is_silent());
-    world.quiet().await;
-    world.is_done();
+    world.ends().await;
 }
 
 /// DRAIN-25, T-78: once the route drains, a passed connection has five minutes;
@@ -242,6 +239,5 @@ async fn a_drain_cuts_after_five_minutes() {
     assert_eq!(read(&mut backend, 10).await, b"still here");
     world.pass(secs(1)).await;
     assert_ne!(ending(&mut caller).await, Ending::Closed(b"x".to_vec()));
-    world.quiet().await;
-    world.is_done();
+    world.ends().await;
 }

@@ -43,7 +43,7 @@ async fn a_caller_is_held_and_passed() {
         world.metric("napwake_doorman_wait_seconds_sum{result=\"served\"}"),
         "5.0"
     );
-    world.is_done();
+    world.ends().await;
 }
 
 /// HOLD-13, CLASS-04, CLASS-05: nothing on connect; three silent seconds wake.
@@ -66,8 +66,7 @@ async fn silence_speaks_after_three_seconds() {
     let mut caller = caller;
     assert_eq!(read(&mut caller, 13).await, b"5.5.5-MariaDB");
     drop((caller, backend));
-    world.quiet().await;
-    world.is_done();
+    world.ends().await;
 }
 
 /// CLASS-01, CLASS-02, CLASS-03, CLASS-16, HOLD-39: what sends bytes is held
@@ -92,7 +91,7 @@ async fn bytes_wake(#[case] bytes: &[u8]) {
     drop(caller);
     world.quiet().await;
     assert_eq!(wakes(&world, "left"), "1");
-    world.is_done();
+    world.ends().await;
 }
 
 /// T-65: many callers, one stamp.
@@ -107,8 +106,7 @@ async fn many_callers_lead_to_one_stamp() {
     assert_eq!(world.doorman.places.held(), 40);
     assert_eq!(world.cluster.stamps().len(), 1);
     drop(callers);
-    world.quiet().await;
-    world.is_done();
+    world.ends().await;
 }
 
 /// HOLD-16, HOLD-41, T-74: of one not Ready, one terminating and one Ready, only
@@ -138,8 +136,7 @@ async fn only_a_ready_pod_gets_it() {
         .collect();
     assert_eq!(dialed, ["10.1.0.3:8080"]);
     drop((caller, backend));
-    world.quiet().await;
-    world.is_done();
+    world.ends().await;
 }
 
 /// T-135: the Pod may say so before the slice does.
@@ -155,8 +152,7 @@ async fn the_pods_own_ready_is_enough() {
     world.cluster.put_pod("shop", "api-0", "10.1.0.9", true);
     let backend = world.backend().await;
     drop((caller, backend));
-    world.quiet().await;
-    world.is_done();
+    world.ends().await;
 }
 
 /// T-135: a slice alone is not enough.
@@ -181,8 +177,7 @@ async fn the_pod_must_agree(#[case] status: serde_json::Value, #[case] more: ser
     world.pass(secs(10)).await;
     assert_eq!(world.dialed(), []);
     drop(caller);
-    world.quiet().await;
-    world.is_done();
+    world.ends().await;
 }
 
 /// T-135: Pods are watched by name, while somebody waits, and never listed.
@@ -209,7 +204,7 @@ async fn pods_are_watched_while_somebody_waits() {
             "{call:?}"
         );
     }
-    world.is_done();
+    world.ends().await;
 }
 
 /// While its pods start, a connection is made ready for the first one that is
@@ -229,8 +224,7 @@ async fn a_connection_is_ready_before_the_first_pod_is_named() {
     world.pass(secs(20)).await;
     assert_eq!(versions(&world.cluster), 1);
     drop(callers);
-    world.quiet().await;
-    world.is_done();
+    world.ends().await;
 }
 
 /// HOLD-09, T-124: waking or awake, there is nothing to wake, and one is held
@@ -247,8 +241,7 @@ async fn nothing_to_wake(#[case] phase: &str) {
     ready_pod(&world);
     let backend = world.backend().await;
     drop((caller, backend));
-    world.quiet().await;
-    world.is_done();
+    world.ends().await;
 }
 
 /// A pause that begins while a caller is held is one that the caller calls off.
@@ -262,8 +255,7 @@ async fn a_pause_that_begins_meanwhile_is_stamped() {
         .until(|cluster| cluster.stamps().len() == 1)
         .await;
     drop(caller);
-    world.quiet().await;
-    world.is_done();
+    world.ends().await;
 }
 
 /// DRAIN-19, T-79: a stray in the drain is held, and wakes nothing.
@@ -278,8 +270,7 @@ async fn a_stray_in_the_drain_wakes_nothing() {
     ready_pod(&world);
     let backend = world.backend().await;
     drop((caller, backend));
-    world.quiet().await;
-    world.is_done();
+    world.ends().await;
 }
 
 /// What a held connection costs: its futures, in bytes. Stages that come later

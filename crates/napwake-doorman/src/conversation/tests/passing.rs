@@ -40,7 +40,7 @@ async fn the_server_may_speak_first(#[case] phase: &str) {
     world.quiet().await;
     assert!(world.cluster.stamps().is_empty());
     assert_eq!(wakes(&world, "served"), "", "it never waited");
-    world.is_done();
+    world.ends().await;
 }
 
 /// HOLD-11, HOLD-12, T-02, CLASS-23: while pausing, a request that would wake
@@ -63,8 +63,7 @@ async fn a_passed_request_calls_the_pause_off(#[case] bytes: &[u8], #[case] stam
     assert_eq!(world.cluster.stamps().len(), stamps);
     assert_eq!(world.cluster.events(), [], "nothing was woken");
     drop((caller, backend));
-    world.quiet().await;
-    world.is_done();
+    world.ends().await;
 }
 
 /// T-03: three silent seconds of a passed caller count as a request.
@@ -82,8 +81,7 @@ async fn a_silent_passed_caller_calls_the_pause_off() {
         .until(|cluster| cluster.stamps().len() == 1)
         .await;
     drop((caller, backend));
-    world.quiet().await;
-    world.is_done();
+    world.ends().await;
 }
 
 /// T-04: in Ask a passed request never calls the pause off.
@@ -97,8 +95,7 @@ async fn in_ask_a_passed_request_leaves_the_pause_going() {
     world.pass(secs(10)).await;
     assert!(world.cluster.stamps().is_empty());
     drop((caller, backend));
-    world.quiet().await;
-    world.is_done();
+    world.ends().await;
 }
 
 /// T-65: while it pauses, a stamp is refreshed every few seconds at most.
@@ -112,5 +109,5 @@ async fn a_pause_is_told_again_every_few_seconds() {
         world.pass(secs(1)).await;
     }
     assert_eq!(world.cluster.stamps().len(), 4);
-    world.is_done();
+    world.ends().await;
 }

@@ -4,7 +4,7 @@ use napwake_gate::places::Caps;
 use rstest::rstest;
 use serde_json::{Value, json};
 
-use super::{browser, max_wait, ready_pod, secs, text, wakes, world, world_with};
+use super::{answer_to, browser, max_wait, ready_pod, secs, text, wakes, world, world_with};
 use crate::tests::{Dial, World, claimant, read};
 
 const NAVIGATES: &str = "Sec-Fetch-Mode: navigate\r\n";
@@ -33,8 +33,7 @@ fn pages(world: &World) -> String {
 #[tokio::test(start_paused = true)]
 async fn a_browser_gets_the_page(#[case] line: &str, #[case] headers: &str) {
     let world = world("Paused", []);
-    let mut caller = world.say(&browser(line, headers, "")).await;
-    let page = text(&mut caller).await;
+    let page = answer_to(&world, &browser(line, headers, "")).await;
     assert!(
         page.starts_with("HTTP/1.1 503 Service Unavailable\r\n"),
         "{page}"
@@ -48,7 +47,6 @@ async fn a_browser_gets_the_page(#[case] line: &str, #[case] headers: &str) {
     }
     let says_so = page.contains("is waking up") && page.contains("/a?b=c");
     assert_eq!(says_so, !line.starts_with("HEAD"), "{page}");
-    drop(caller);
     world
         .cluster
         .until(|cluster| !cluster.events().is_empty())
@@ -57,8 +55,7 @@ async fn a_browser_gets_the_page(#[case] line: &str, #[case] headers: &str) {
     assert_eq!(stamps(&world), ["2026-11-30T10:05:00.000000Z page api"]);
     assert_eq!(pages(&world), "1");
     assert_eq!(wakes(&world, "left"), "", "nobody waited");
-    world.quiet().await;
-    world.is_done();
+    world.ends().await;
 }
 
 /// PAGE-14, PAGE-15, PAGE-16, PAGE-17: others of a browser's requests are held.
@@ -70,9 +67,20 @@ async fn a_browser_gets_the_page(#[case] line: &str, #[case] headers: &str) {
 #[case::websocket("GET /", "Sec-Fetch-Mode: navigate\r\nUpgrade: websocket\r\n")]
 #[tokio::test(start_paused = true)]
 async fn everything_else_is_held(#[case] line: &str, #[case] headers: &str) {
-    let mut world = world("Paused", [Dial::Accept]);
-    let sent = browser(line, headers, "");
-    let caller = world.say(&sent).await;
+    is_held(world("Paused", [Dial::Accept]), &browser(line, headers, "")).await;
+}
+
+/// PAGE-34: a workload that turned the page off has browsers held like others.
+#[tokio::test(start_paused = true)]
+async fn without_the_page_a_browser_is_held() {
+    let more = json!({ "spec": { "wake": { "page": false } } });
+    let world = world_with("Paused", &more, [Dial::Accept]);
+    is_held(world, &browser("GET /", NAVIGATES, "")).await;
+}
+
+/// Who sends this wakes as any caller does, and is passed on.
+async fn is_held(mut world: World, sent: &[u8]) {
+    let caller = world.say(sent).await;
     world.pass(secs(5)).await;
     assert_eq!(stamps(&world), ["2026-11-30T10:05:00.000000Z request api"]);
     ready_pod(&world);
@@ -81,25 +89,7 @@ async fn everything_else_is_held(#[case] line: &str, #[case] headers: &str) {
     drop((caller, backend));
     world.quiet().await;
     assert_eq!(pages(&world), "");
-    world.quiet().await;
-    world.is_done();
-}
-
-/// PAGE-34: a workload that turned the page off has browsers held like others.
-#[tokio::test(start_paused = true)]
-async fn without_the_page_a_browser_is_held() {
-    let more = json!({ "spec": { "wake": { "page": false } } });
-    let mut world = world_with("Paused", &more, [Dial::Accept]);
-    let sent = browser("GET /", NAVIGATES, "");
-    let caller = world.say(&sent).await;
-    world.pass(secs(5)).await;
-    assert_eq!(stamps(&world), ["2026-11-30T10:05:00.000000Z request api"]);
-    ready_pod(&world);
-    let mut backend = world.backend().await;
-    assert_eq!(read(&mut backend, sent.len()).await, sent);
-    drop((caller, backend));
-    world.quiet().await;
-    world.is_done();
+    world.ends().await;
 }
 
 /// PAGE-37, T-62, T-112: the page is given whatever becomes of the wake, which is
@@ -108,10 +98,8 @@ async fn without_the_page_a_browser_is_held() {
 async fn the_page_does_not_wait_for_the_wake() {
     let world = world("Paused", []);
     world.cluster.refuse_stamps([500, 500]);
-    let mut caller = world.say(&browser("GET /", NAVIGATES, "")).await;
-    let page = text(&mut caller).await;
+    let page = answer_to(&world, &browser("GET /", NAVIGATES, "")).await;
     assert!(page.contains("is waking up"), "{page}");
-    drop(caller);
     world.pass(secs(2)).await;
     world.pass(secs(2)).await;
     assert_eq!(stamps(&world).len(), 3);
@@ -119,8 +107,7 @@ async fn the_page_does_not_wait_for_the_wake() {
         .cluster
         .until(|cluster| !cluster.events().is_empty())
         .await;
-    world.quiet().await;
-    world.is_done();
+    world.ends().await;
 }
 
 /// PAGE-08, PAGE-09, T-121, ASK-46: once it is Resuming the page says for how
@@ -146,14 +133,11 @@ async fn the_page_says_for_how_long(
         "status": { "resume": { "startedAt": "2026-11-30T10:04:40Z", "source": "request" } },
     });
     let world = world_with(phase, &more, []);
-    let mut caller = world.say(&browser("GET /", NAVIGATES, "")).await;
-    let page = text(&mut caller).await;
+    let page = answer_to(&world, &browser("GET /", NAVIGATES, "")).await;
     assert!(page.contains(says), "{page}");
-    drop(caller);
     world.pass(secs(1)).await;
     assert_eq!(stamps(&world).len(), written);
-    world.quiet().await;
-    world.is_done();
+    world.ends().await;
 }
 
 /// T-79: in the drain a browser gets the page, and wakes nothing.
@@ -161,14 +145,11 @@ async fn the_page_says_for_how_long(
 async fn in_the_drain_a_browser_gets_the_page() {
     let world = world("Paused", []);
     world.put(claimant("Paused", "Draining", &json!({})));
-    let mut caller = world.say(&browser("GET /", NAVIGATES, "")).await;
-    let page = text(&mut caller).await;
+    let page = answer_to(&world, &browser("GET /", NAVIGATES, "")).await;
     assert!(page.contains("is waking up"), "{page}");
-    drop(caller);
     world.pass(secs(1)).await;
     assert_eq!(stamps(&world), [""; 0]);
-    world.quiet().await;
-    world.is_done();
+    world.ends().await;
 }
 
 /// T-08: a post with the button's field gets the page as well, whoever sends it,
@@ -177,14 +158,11 @@ async fn in_the_drain_a_browser_gets_the_page() {
 async fn a_button_pressed_while_it_wakes() {
     let world = world("Resuming", []);
     let form = "Content-Type: application/x-www-form-urlencoded\r\nContent-Length: 15\r\n";
-    let mut caller = world.say(&browser("POST /", form, "napwake-wake=ab")).await;
-    let page = text(&mut caller).await;
+    let page = answer_to(&world, &browser("POST /", form, "napwake-wake=ab")).await;
     assert!(page.contains("is waking up"), "{page}");
-    drop(caller);
     world.pass(secs(1)).await;
     assert_eq!(stamps(&world), [""; 0]);
-    world.quiet().await;
-    world.is_done();
+    world.ends().await;
 }
 
 /// T-61: with a pod Ready and no place to pass, a browser gets the page and
@@ -223,6 +201,5 @@ async fn in_a_crowd_a_browser_gets_the_page() {
     drop((probe, backend));
     world.quiet().await;
     assert_eq!(pages(&world), "1");
-    world.quiet().await;
-    world.is_done();
+    world.ends().await;
 }
