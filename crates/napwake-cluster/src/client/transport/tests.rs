@@ -1,3 +1,5 @@
+mod silence;
+
 use std::{net::SocketAddr, sync::Arc};
 
 use rstest::rstest;
@@ -47,14 +49,18 @@ fn server() -> TlsAcceptor {
     TlsAcceptor::from(Arc::new(config))
 }
 
-fn transport(address: SocketAddr, calls: Calls) -> Transport {
+fn config(address: SocketAddr) -> Config {
     // As a process does when it starts; another test may have been quicker.
     tokio_rustls::rustls::crypto::ring::default_provider()
         .install_default()
         .ok();
     let mut config = Config::new(format!("https://{address}").parse().unwrap());
     config.accept_invalid_certs = true;
-    Transport::new(&config, calls).unwrap()
+    config
+}
+
+fn transport(address: SocketAddr, calls: Calls) -> Transport {
+    Transport::new(&config(address), calls).unwrap()
 }
 
 /// Calls speak HTTP/2, so that they share a connection, unless they are to be
