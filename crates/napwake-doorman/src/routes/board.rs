@@ -14,6 +14,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::Timestamp;
+use napwake_api::names::DOORMAN_PORTS;
 use napwake_gate::drain::{ROUTE_LISTENS, ROUTE_PASSES};
 use napwake_gate::places::WorkloadKey;
 use napwake_gate::ready::{self, Candidate};
@@ -61,6 +62,8 @@ struct Known {
     claimants: BTreeSet<WorkloadKey>,
     /// Its routes that stand, listed or not.
     routes: BTreeSet<RouteKey>,
+    /// What is listed and can't be a route, for its port is none of ours.
+    strangers: BTreeSet<RouteKey>,
 }
 
 impl Known {
@@ -202,12 +205,17 @@ impl Board {
             return false;
         };
         let mut wanted: BTreeMap<RouteKey, Claimed> = BTreeMap::new();
+        let mut strangers = BTreeSet::new();
         for claimant in known
             .claimants
             .iter()
             .filter_map(|key| self.workloads.get(key))
         {
             for claim in claimant.claims_on(service) {
+                if !DOORMAN_PORTS.contains(&claim.doorman_port) {
+                    strangers.insert(claim.route_key());
+                    continue;
+                }
                 let behind = (Arc::clone(&claimant.workload), claim.state);
                 wanted.entry(claim.route_key()).or_default().push(behind);
             }
@@ -221,7 +229,25 @@ impl Board {
         for key in unlisted {
             moved |= self.leave_route(&key, now);
         }
+        self.leave_out(service, strangers);
         moved
+    }
+
+    /// A port outside of ROUTE-04's range is the doorman's own, or nobody's: it isn't
+    /// listened on, whoever wrote it into a status. That's said once, until it goes.
+    fn leave_out(&mut self, service: &ServiceKey, strangers: BTreeSet<RouteKey>) {
+        let Some(known) = self.services.get_mut(service) else {
+            return;
+        };
+        for key in strangers.difference(&known.strangers) {
+            tracing::warn!(
+                namespace = &*service.namespace,
+                service = &*service.name,
+                port = key.doorman_port,
+                "a status lists a port that can't be a route's, left out"
+            );
+        }
+        known.strangers = strangers;
     }
 
     /// A route that ManagedWorkloads list.

@@ -15,7 +15,7 @@ use tokio::time::Instant;
 use super::*;
 use crate::metrics::Metrics;
 use crate::pods::{Judge, Keepers};
-use crate::tests::{Cluster, claimant, now, slice};
+use crate::tests::{Cluster, Lines, claimant, now, slice};
 
 /// A board, and a clock that the test moves.
 struct Fixture {
@@ -126,10 +126,49 @@ fn serving() -> Value {
 #[case("Paused", "Routed")]
 #[case("Running", "Draining")]
 #[tokio::test(start_paused = true)]
-async fn every_listed_route_has_its_port(#[case] phase: &str, #[case] state: &str) {
+async fn every_listed_route_has_its_port(
+    #[case] phase: &str,
+    #[case] state: &str,
+    #[values(20_000, 29_999)] port: u16,
+) {
     let mut fixture = Fixture::new();
-    fixture.put(phase, state, &json!({}));
+    let more = json!({ "status": { "doorman": { "routes": [{
+        "service": "api", "port": { "name": "http", "number": 80 }, "doormanPort": port,
+        "families": ["IPv4"], "state": state,
+    }] } } });
+    fixture.put(phase, state, &more);
+    assert_eq!(fixture.ports(), [port]);
+}
+
+/// ROUTE-04, ROUTE-66: a port that can't be a route's isn't listened on, such as
+/// the one that serves metrics. That's said once, and once more if it comes back.
+#[rstest]
+#[case(0)]
+#[case(8_443)]
+#[case(19_999)]
+#[case(30_000)]
+#[tokio::test(start_paused = true)]
+async fn a_port_outside_of_the_range_is_left_out(#[case] port: u16) {
+    let mut fixture = Fixture::new();
+    let (lines, _guard) = Lines::gather();
+    let entry = |port: u16| {
+        json!({
+            "service": "api", "port": { "name": "http", "number": 80 }, "doormanPort": port,
+            "families": ["IPv4"], "state": "Routed",
+        })
+    };
+    let listing = |routes: &[Value]| json!({ "status": { "doorman": { "routes": routes } } });
+    let both = listing(&[entry(port), entry(20_001)]);
+    for phase in ["Pausing", "Paused", "Paused"] {
+        fixture.put(phase, "Routed", &both);
+        assert_eq!(fixture.ports(), [20_001]);
+    }
+    let said = lines.with(&format!("port={port}"));
+    assert_eq!(said.len(), 1, "{said:?}");
+    fixture.put("Paused", "Routed", &listing(&[entry(20_001)]));
+    fixture.put("Paused", "Routed", &both);
     assert_eq!(fixture.ports(), [20_001]);
+    assert_eq!(lines.with(&format!("port={port}")).len(), 2);
 }
 
 /// NET-26, NET-27, NET-28, T-72: an address that may not be dialed doesn't count as
