@@ -9,8 +9,8 @@ use std::time::Duration;
 
 use futures::StreamExt;
 use kube::{Api, Client};
-use napwake_cluster::thin;
 use napwake_cluster::watch::{Sight, follow};
+use napwake_cluster::{plain, thin};
 use napwake_gate::ready::{PodKey, PodView};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tokio::time::sleep;
@@ -76,7 +76,8 @@ impl Followed {
 
     fn complain(&self, error: &kube::Error, message: &'static str) {
         let PodKey { namespace, name } = &self.pod;
-        tracing::warn!(namespace, pod = name, %error, "{message}");
+        let error = plain(error);
+        tracing::warn!(namespace, pod = name, error, "{message}");
     }
 
     fn tell(&self, view: PodView) {

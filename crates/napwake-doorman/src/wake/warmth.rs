@@ -8,6 +8,7 @@ use std::convert::Infallible;
 use std::time::Duration;
 
 use kube::Client;
+use napwake_cluster::plain;
 use tokio::time::{MissedTickBehavior, interval};
 
 /// Half of what closes an idle connection.
@@ -27,6 +28,6 @@ pub async fn keep_warm(client: Client) -> Result<Infallible, Infallible> {
 /// asks next finds a connection.
 pub async fn warm(client: &Client) {
     if let Err(error) = client.apiserver_version().await {
-        tracing::debug!(%error, "the API server can't be reached");
+        tracing::debug!(error = plain(&error), "the API server can't be reached");
     }
 }

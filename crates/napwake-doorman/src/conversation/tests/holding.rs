@@ -4,8 +4,8 @@ use rstest::rstest;
 use serde_json::json;
 use tokio::io::AsyncWriteExt;
 
-use super::{GET, ready_pod, secs, serving, wakes, world};
-use crate::tests::{Cluster, Dial, claimant, read, slice};
+use super::{GET, millis, ready_pod, secs, serving, wakes, world};
+use crate::tests::{Cluster, Dial, Lines, claimant, read, slice};
 
 /// HOLD-03, HOLD-14, HOLD-17, HOLD-32, OBS-20, OBS-23, OBS-24: held, stamped,
 /// and passed with what it had sent once a pod is Ready.
@@ -51,9 +51,9 @@ async fn a_caller_is_held_and_passed() {
 async fn silence_speaks_after_three_seconds() {
     let mut world = world("Paused", [Dial::Accept]);
     let caller = world.call().await;
-    world.pass(std::time::Duration::from_millis(2_999)).await;
+    world.pass(millis(2_999)).await;
     assert_eq!(world.cluster.calls(), []);
-    world.pass(std::time::Duration::from_millis(1)).await;
+    world.pass(millis(1)).await;
     world
         .cluster
         .until(|cluster| cluster.stamps().len() == 1)
@@ -69,8 +69,8 @@ async fn silence_speaks_after_three_seconds() {
     world.ends().await;
 }
 
-/// CLASS-01, CLASS-02, CLASS-03, CLASS-16, HOLD-39: what sends bytes is held
-/// and wakes, whoever sent them.
+/// CLASS-01, CLASS-02, CLASS-03, CLASS-16, HOLD-39, T-43: what sends bytes is held
+/// and wakes at once, whoever sent them.
 #[rstest]
 #[case::curl(GET)]
 #[case::googlebot(b"GET / HTTP/1.1\r\nUser-Agent: Googlebot/2.1\r\n\r\n")]
@@ -101,7 +101,7 @@ async fn many_callers_lead_to_one_stamp() {
     let mut callers = Vec::new();
     for _ in 0..40 {
         callers.push(world.say(GET).await);
-        world.pass(std::time::Duration::from_millis(300)).await;
+        world.pass(millis(300)).await;
     }
     assert_eq!(world.doorman.places.held(), 40);
     assert_eq!(world.cluster.stamps().len(), 1);
@@ -204,6 +204,27 @@ async fn pods_are_watched_while_somebody_waits() {
             "{call:?}"
         );
     }
+    world.ends().await;
+}
+
+/// What the API server said is told as it said it, and nothing of how.
+#[tokio::test(start_paused = true)]
+async fn errors_of_the_api_server_are_told_plainly() {
+    let (lines, _guard) = Lines::gather();
+    let world = world("Resuming", []);
+    world.cluster.break_down();
+    let caller = world.say(GET).await;
+    world.put_slice(slice("api-1", &[("api-0", "10.1.0.9", serving(false))]));
+    world.quiet().await;
+    for text in ["the API server can't be reached", "a pod's watch failed"] {
+        let said = lines.with(text);
+        let plainly = |line: &String| line.contains(" error=\"not now\"");
+        assert!(
+            !said.is_empty() && said.iter().all(plainly),
+            "{text}: {said:?}"
+        );
+    }
+    drop(caller);
     world.ends().await;
 }
 
