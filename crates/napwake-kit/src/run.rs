@@ -193,11 +193,16 @@ fn log_panics() {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use rstest::rstest;
-    use tokio::sync::mpsc;
+    use tokio::{
+        sync::mpsc,
+        time::{Instant, sleep},
+    };
 
     use super::*;
-    use crate::shutdown::Signal;
+    use crate::{ready::Status, shutdown::Signal};
 
     fn check(ended: Result<(), Fault>) -> String {
         match ended {
@@ -237,5 +242,28 @@ mod tests {
             check(ended),
             "draining was cut short by a second signal, SIGTERM"
         );
+    }
+
+    /// DRAIN-04: a process that drains isn't ready from the signal itself until it
+    /// ends, with no time in between.
+    #[tokio::test(start_paused = true)]
+    async fn not_ready_from_the_signal_itself() {
+        let (send, receive) = mpsc::channel(1);
+        let token = CancellationToken::new();
+        let readiness = Readiness::new(&token);
+        let draining = token.clone();
+        let drains = async move {
+            assert_eq!(readiness.status(), Status::Ready);
+            let told = Instant::now();
+            send.send(Signal::Terminate).await?;
+            draining.cancelled().await;
+            assert_eq!(readiness.status(), Status::Stopping);
+            assert_eq!(told.elapsed(), Duration::ZERO);
+            sleep(Duration::from_secs(25)).await;
+            assert_eq!(readiness.status(), Status::Stopping);
+            Ok(())
+        };
+        let ended = until_ended(Signals::given(receive), token, drains).await;
+        assert_eq!(check(ended), "ok");
     }
 }

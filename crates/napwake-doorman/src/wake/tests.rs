@@ -146,6 +146,22 @@ async fn a_refused_stamp_is_tried_again_every_two_seconds() {
     assert_eq!(tried, [1, 1, 2, 2, 3, 3, 4, 4, 4]);
 }
 
+/// T-112: one that the API server doesn't answer is given up after ten seconds, and
+/// tried again like any other.
+#[tokio::test(start_paused = true)]
+async fn an_unanswered_stamp_is_tried_again() {
+    let world = world("Paused", &json!({}));
+    world.cluster.fall_silent();
+    ask(&world, "192.0.2.7").await;
+    for expected in [1, 2, 3] {
+        world.pass(Duration::from_secs(10)).await;
+        world.pass(Duration::from_millis(1_999)).await;
+        assert_eq!(stamps(&world), expected);
+        world.pass(Duration::from_millis(1)).await;
+        assert_eq!(stamps(&world), expected + 1);
+    }
+}
+
 /// LIMIT-20: no longer than somebody who asked would still be there.
 #[tokio::test(start_paused = true)]
 async fn nobody_is_left_to_try_for() {

@@ -177,6 +177,27 @@ async fn small_exchanges_are_copied() {
     assert_eq!(pipes.spare(), 0, "a pipe was made");
 }
 
+/// Field case 75: nothing is held back where it's spliced either. The clock stands
+/// still, so whoever waited for it would wait for ever.
+#[rstest]
+#[tokio::test(start_paused = true)]
+async fn nothing_is_held_back(#[values(40, 100_000)] size: usize) {
+    let (still, end) = std::sync::mpsc::channel::<()>();
+    tokio::task::spawn_blocking(move || end.recv().ok());
+    let pipes = Pipes::new(4);
+    over_tcp(&pipes, Bytes::new(), async |mut caller, mut target| {
+        let mut got = vec![0; size];
+        for number in 0..20 {
+            let piece = vec![number; size];
+            let (sent, read) = tokio::join!(target.write_all(&piece), caller.read_exact(&mut got));
+            sent.and(read).unwrap();
+            assert!(got == piece);
+        }
+    })
+    .await;
+    drop(still);
+}
+
 fn reset(stream: TcpStream) {
     let at_once = Some(Duration::ZERO);
     SockRef::from(&stream).set_linger(at_once).unwrap();

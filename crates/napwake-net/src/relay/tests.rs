@@ -85,6 +85,25 @@ async fn bytes_pass_both_ways_and_are_counted(#[values(Side::Caller, Side::Targe
     assert_eq!(outcome.ending, Ending::Closed { first: side });
 }
 
+/// Field case 75: what is sent in pieces, small or large, arrives piece by piece, with
+/// no time gone.
+#[rstest]
+#[tokio::test(start_paused = true)]
+async fn nothing_is_held_back(
+    #[values(Side::Caller, Side::Target)] side: Side,
+    #[values(1, 40, 100_000)] size: usize,
+) {
+    over_pipes(side, async |mut first, mut second, _| {
+        let begin = Instant::now();
+        for number in 0..20 {
+            let piece = vec![number; size];
+            tokio::join!(send(&mut first, &piece), expect(&mut second, &piece));
+        }
+        assert_eq!(begin.elapsed(), Duration::ZERO);
+    })
+    .await;
+}
+
 /// T-58: one side's shutdown is relayed, and the other direction lives on.
 #[rstest]
 #[tokio::test(start_paused = true)]

@@ -4,7 +4,7 @@ use rstest::rstest;
 use serde_json::json;
 use tokio::io::AsyncWriteExt;
 
-use super::{GET, asks, secs, wakes, world, world_with};
+use super::{GET, asks, millis, secs, wakes, world, world_with};
 use crate::tests::{Ending, World, claimant, ending};
 
 /// CLASS-08, CLASS-09, CLASS-10, CLASS-11, CLASS-12, CLASS-13, CLASS-18,
@@ -58,7 +58,7 @@ async fn connect_and_close_wakes_nothing(#[case] after: u64) {
     let world = world("Paused", []);
     for _ in 0..20 {
         let caller = world.call().await;
-        world.pass(std::time::Duration::from_millis(after)).await;
+        world.pass(millis(after)).await;
         drop(caller);
     }
     world.pass(secs(5)).await;
@@ -130,9 +130,9 @@ async fn a_slow_head_is_judged_by_what_there_is() {
     let mut caller = world.say(b"GET / HTTP/1.1\r\nHost: a").await;
     world.pass(secs(2)).await;
     caller.write_all(b"pi\r\n").await.unwrap();
-    world.pass(std::time::Duration::from_millis(2_900)).await;
+    world.pass(millis(2_999)).await;
     assert_eq!(world.cluster.calls(), []);
-    world.pass(std::time::Duration::from_millis(100)).await;
+    world.pass(millis(1)).await;
     world
         .cluster
         .until(|cluster| cluster.stamps().len() == 1)

@@ -3,7 +3,7 @@
 use serde_json::json;
 use tokio::io::AsyncWriteExt;
 
-use super::{GET, max_wait, ready_pod, secs, serving, wakes, world, world_with};
+use super::{GET, max_wait, millis, ready_pod, secs, serving, wakes, world, world_with};
 use crate::tests::{Dial, World, claimant, ending, read, slice};
 
 fn two_ready_pods(world: &World) {
@@ -16,8 +16,8 @@ fn two_ready_pods(world: &World) {
     world.put_slice(slice("api-1", &endpoints));
 }
 
-/// HOLD-21: a pod that isn't listening yet is dialed again each second, and what
-/// the caller had sent is still whole.
+/// HOLD-21, field case 24: a pod that isn't listening yet is dialed again each
+/// second, and what the caller had sent is still whole.
 #[tokio::test(start_paused = true)]
 async fn a_refused_dial_is_repeated_each_second() {
     let refused = std::iter::repeat_n(Dial::Refuse, 5);
@@ -25,11 +25,11 @@ async fn a_refused_dial_is_repeated_each_second() {
     let caller = world.say(GET).await;
     ready_pod(&world);
     for _ in 0..50 {
-        world.pass(std::time::Duration::from_millis(100)).await;
+        world.pass(millis(100)).await;
     }
     let mut backend = world.backend().await;
-    let at: Vec<u64> = world.dialed().iter().map(|(_, at)| at.as_secs()).collect();
-    assert_eq!(at, [0, 1, 2, 3, 4, 5]);
+    let at: Vec<_> = world.dialed().iter().map(|(_, at)| *at).collect();
+    assert_eq!(at, [0, 1, 2, 3, 4, 5].map(secs));
     assert_eq!(read(&mut backend, GET.len()).await, GET);
     drop((caller, backend));
     world.ends().await;
@@ -44,9 +44,11 @@ async fn until_max_wait_and_no_longer() {
     let mut caller = world.say(GET).await;
     world.pass(secs(2)).await;
     ready_pod(&world);
-    for _ in 0..3 {
-        world.pass(secs(1)).await;
+    for span in [secs(1), secs(1), millis(999)] {
+        world.pass(span).await;
+        assert_eq!(world.doorman.places.held(), 1);
     }
+    world.pass(millis(1)).await;
     assert!(ending(&mut caller).await.is_silent());
     world
         .cluster
@@ -64,7 +66,25 @@ async fn until_max_wait_and_no_longer() {
     world.ends().await;
 }
 
-/// A different Ready pod is tried at once.
+/// HOLD-29: one whose pod doesn't answer at all is held until maxWait and no longer,
+/// though a dial is under way.
+#[tokio::test(start_paused = true)]
+async fn a_silent_pod_is_waited_for_until_max_wait() {
+    let world = world_with("Paused", &max_wait("3s"), [Dial::Silence]);
+    let mut caller = world.say(GET).await;
+    ready_pod(&world);
+    world.pass(millis(2_999)).await;
+    assert_eq!(world.doorman.places.held(), 1);
+    world.pass(millis(1)).await;
+    assert!(ending(&mut caller).await.is_silent());
+    world
+        .cluster
+        .until(|cluster| cluster.events().len() == 2)
+        .await;
+    world.ends().await;
+}
+
+/// Field case 24: a different Ready pod is tried at once.
 #[tokio::test(start_paused = true)]
 async fn another_ready_pod_is_tried_at_once() {
     let mut world = world("Paused", [Dial::Refuse, Dial::Accept]);
@@ -77,15 +97,38 @@ async fn another_ready_pod_is_tried_at_once() {
     world.ends().await;
 }
 
+/// Field case 28: a pod that drops packets costs a second, and only those who turn
+/// to it first.
+#[tokio::test(start_paused = true)]
+async fn a_silent_pod_costs_a_second() {
+    let dials = [Dial::Silence, Dial::Accept, Dial::Accept];
+    let mut world = world("Running", dials.repeat(3));
+    two_ready_pods(&world);
+    for _ in 0..3 {
+        let first = world.say(GET).await;
+        world.pass(millis(999)).await;
+        assert!(world.made().is_none());
+        world.pass(millis(1)).await;
+        let first = (first, world.backend().await);
+        // The next begins with the other, and nothing passes but bytes.
+        let second = (world.say(GET).await, world.backend().await);
+        drop((first, second));
+        world.quiet().await;
+    }
+    let at: Vec<_> = world.dialed().iter().map(|(_, at)| *at).collect();
+    assert_eq!(at, [0, 1, 1, 1, 2, 2, 2, 3, 3].map(secs));
+    world.ends().await;
+}
+
 /// One that doesn't answer holds another up for a second.
 #[tokio::test(start_paused = true)]
 async fn a_silent_pod_is_passed_by_after_a_second() {
     let mut world = world("Paused", [Dial::Silence, Dial::Accept]);
     let caller = world.say(GET).await;
     two_ready_pods(&world);
-    world.pass(std::time::Duration::from_millis(990)).await;
+    world.pass(millis(999)).await;
     assert!(world.made().is_none());
-    world.pass(std::time::Duration::from_millis(10)).await;
+    world.pass(millis(1)).await;
     let backend = world.backend().await;
     drop((caller, backend));
     world.ends().await;

@@ -3,7 +3,7 @@
 use rstest::rstest;
 use tokio::io::AsyncWriteExt;
 
-use super::{GET, asks, ready_pod, secs, wakes, world, world_with};
+use super::{GET, asks, millis, ready_pod, secs, wakes, world, world_with};
 use crate::tests::{Dial, ending, read};
 
 /// HOLD-07, HOLD-08, HOLD-09, HOLD-10, T-58: straight on to a Ready pod, before
@@ -73,9 +73,9 @@ async fn a_silent_passed_caller_calls_the_pause_off() {
     ready_pod(&world);
     let caller = world.call().await;
     let backend = world.backend().await;
-    world.pass(std::time::Duration::from_millis(2_900)).await;
+    world.pass(millis(2_999)).await;
     assert!(world.cluster.stamps().is_empty());
-    world.pass(std::time::Duration::from_millis(100)).await;
+    world.pass(millis(1)).await;
     world
         .cluster
         .until(|cluster| cluster.stamps().len() == 1)
