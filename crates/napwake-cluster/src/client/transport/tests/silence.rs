@@ -197,9 +197,11 @@ async fn a_silent_connection_is_given_up_at_rest() {
 async fn a_connection_that_answers_pings_is_kept() {
     let server = Server::start().await;
     let mut transport = transport(server.address, Calls::Together);
-    for _ in 0..100 {
+    for _ in 0..10 {
         assert_eq!(asked_by(&mut transport, &server).await, "1");
-        pass(PING).await;
+        for _ in 0..10 {
+            pass(PING).await;
+        }
     }
 }
 
@@ -249,4 +251,21 @@ async fn a_connection_that_does_not_begin_is_given_up(#[case] calls: Calls) {
     pass(STEP).await;
     let ended = waiting.try_join_next().expect("it ends").unwrap();
     ended.expect_err("nobody answered");
+}
+
+/// Calls that are apart don't go the way of one that has no answer.
+#[tokio::test(start_paused = true)]
+async fn calls_that_are_apart_pass_one_without_an_answer() {
+    let _still = still();
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let mut transport = transport(address, Calls::Apart);
+    let (mut calls, mut open) = (JoinSet::new(), Vec::new());
+    for _ in 0..3 {
+        let request = Request::get(format!("https://{address}/version"));
+        calls.spawn(transport.call(request.body(Body::empty()).unwrap()));
+        let (stream, _) = soon(listener.accept()).await.unwrap();
+        open.push(soon(server().accept(stream)).await.unwrap());
+    }
+    assert!(calls.try_join_next().is_none(), "nobody answered");
 }
