@@ -22,13 +22,17 @@ pub(crate) enum Need {
 
 /// How a listener stands, for a route that was opened at `opened`: an older
 /// check tells of an earlier listener (ROUTE-79).
+///
+/// A route that opens only later was opened by another clock, of an operator that
+/// led before: whatever was checked by this one counts.
 pub(crate) fn need(
     checks: &BTreeMap<Listener, Check>,
     listener: &Listener,
     opened: Timestamp,
     now: Timestamp,
 ) -> Need {
-    let Some(check) = checks.get(listener).filter(|check| check.at >= opened) else {
+    let counts = |check: &&Check| check.at >= opened || opened > now;
+    let Some(check) = checks.get(listener).filter(counts) else {
         return Need::Now;
     };
     if check.outcome == CheckOutcome::Listening {
@@ -55,6 +59,8 @@ mod tests {
     #[rstest]
     #[case::never_checked(None, 100, 100_000, Need::Now)]
     #[case::from_before_it_opened(Some((99, CheckOutcome::Listening)), 100, 100_000, Need::Now)]
+    #[case::opened_by_a_clock_ahead(Some((99, CheckOutcome::Listening)), 3700, 100_000, Need::Nothing)]
+    #[case::silent_by_then(Some((99, CheckOutcome::Silent)), 3700, 99_100, Need::At(millis(99_250)))]
     #[case::listens(Some((100, CheckOutcome::Listening)), 100, 900_000, Need::Nothing)]
     #[case::soon(Some((101, CheckOutcome::Silent)), 100, 101_000, Need::At(millis(101_250)))]
     #[case::due(Some((101, CheckOutcome::Silent)), 100, 101_250, Need::Now)]

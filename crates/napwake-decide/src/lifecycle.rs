@@ -36,6 +36,9 @@ pub(crate) fn step(s: &Settled, ports: &mut Ports) -> Draft {
         (Fate::Leaves, Standing::AlreadyManaged(_), _) => aside::step(s, &mut draft),
         (Fate::Leaves, _, Some(target)) => leaving::wake_first(s, target, &mut draft),
         (Fate::Stays, Standing::Managed, Some(target)) => managed(s, target, &mut draft),
+        (Fate::Stays, _, Some(target)) if aside::is_woken_first(s) => {
+            leaving::wake_first(s, target, &mut draft);
+        }
         _ => aside::step(s, &mut draft),
     }
     let routing = routing::route(s, ports, mode(s, &draft));
@@ -330,7 +333,7 @@ fn note_use(s: &Settled, target: &Target, draft: &mut Draft) {
 /// Why the workload should pause now, if it should.
 fn pause_due(s: &Settled, draft: &Draft) -> Option<PauseReason> {
     let last = draft.status.clock.as_ref()?.last_activity.0;
-    if s.signals.pause_asked(last) {
+    if s.signals.pause_asked(last) && !asked::is_answered(s) {
         return Some(PauseReason::Requested);
     }
     let is_idle = s.world.never_idle.is_none()

@@ -16,6 +16,7 @@ use sha2::{Digest, Sha256};
 
 use crate::{
     checks::{self, Need},
+    clock,
     plan::{Over, Write},
     routing::{Sight, Surveyed, Verdict},
     settle::Settled,
@@ -88,6 +89,12 @@ impl SlicePlan {
     pub(crate) fn any_present(&self) -> bool {
         !self.present.is_empty()
     }
+}
+
+/// Whether every port of a slice has a route that stays.
+fn stays(slice: &Slice, wanted: &[Wanted]) -> bool {
+    let is_wanted = |port: &SlicePort| wanted.iter().any(|wanted| wanted.port == *port);
+    slice.spec.ports.iter().all(is_wanted)
 }
 
 fn serves(slices: &[SliceSpec], service: &str, name: &str, port: u16) -> bool {
@@ -179,6 +186,9 @@ impl<'a, 'w> Work<'a, 'w> {
         }
         let all = self.wanted_ports(service, ports, family);
         let (checks, again) = self.missing_checks(&all, family, found);
+        // Its pods may serve still, and whether others listen is about to be known:
+        // to delete it and make it anew would refuse callers (DRAIN-06).
+        let is_kept = !checks.is_empty() && found.is_some_and(|slice| stays(slice, &all));
         let is_whole = all.len() == ports.len();
         let full = self.spec(service, &name, family, &all, found);
         let spec = if self.is_worth_waiting(full.as_ref(), &all, found, family) {
@@ -192,6 +202,10 @@ impl<'a, 'w> Work<'a, 'w> {
             self.plan.is_complete &= is_whole && full.is_some();
             full
         };
+        let spec = spec.or_else(|| {
+            self.plan.is_complete = false;
+            found.filter(|_| is_kept).map(|slice| slice.spec.clone())
+        });
         self.plan.checks.extend(checks);
         self.plan.again.extend(again);
         self.write(service, &name, spec, found);
@@ -301,7 +315,7 @@ impl<'a, 'w> Work<'a, 'w> {
             .iter()
             .filter(|wanted| found.is_none_or(|slice| !slice.spec.ports.contains(&wanted.port)))
             .filter_map(|wanted| wanted.route.opened_at.as_ref())
-            .map(|opened| opened.0)
+            .map(|opened| clock::since(opened.0, self.s.now))
             .max();
         full.endpoints.len() < able
             && newest.is_some_and(|opened| self.s.now < after(opened, timing::LAGGARD_BOUND))

@@ -145,6 +145,33 @@ fn a_new_doorman_pod_joins_after_its_check_and_replaces_in_place() {
     assert_eq!(after.spec.endpoints.len(), 3);
 }
 
+/// DRAIN-06: when every doorman pod was replaced while nobody looked, as between
+/// two leaders, the slice is rewritten in place: those it names may serve still.
+#[test]
+fn a_whole_turnover_of_doorman_pods_replaces_in_place() {
+    let mut cluster = paused();
+    let before = cluster.slices.values().next().expect("one").clone();
+    *cluster.doormen() = vec![objects::doorman_pod(3), objects::doorman_pod(4)];
+    cluster.log.clear();
+    cluster.restart();
+    cluster.settle();
+    assert!(!cluster.written("api").contains(&"unslice"));
+    let after = cluster.slices.values().next().expect("one").clone();
+    assert_eq!(after.uid, before.uid);
+    assert_eq!(after.spec.endpoints.len(), 2);
+    assert_ne!(after.spec.endpoints, before.spec.endpoints);
+}
+
+/// One whose doorman pods are all deaf is taken away once that is known.
+#[test]
+fn a_slice_that_nobody_serves_is_taken_away() {
+    let mut cluster = paused();
+    let deaf = (3..=4).map(objects::deaf_doorman_pod).collect();
+    *cluster.doormen() = deaf;
+    cluster.settle();
+    assert_eq!(cluster.slices.len(), 0);
+}
+
 #[test]
 fn a_slice_somebody_deleted_is_made_again() {
     let mut cluster = paused();

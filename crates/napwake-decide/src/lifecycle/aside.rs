@@ -5,12 +5,26 @@ use napwake_api::workload::Phase;
 
 use crate::{draft::Draft, owners::Standing, settle::Settled};
 
-/// Leaves the workload alone.
+/// Whether a workload that is to be left alone is woken first, as one whose
+/// ManagedWorkload is deleted: nobody is left at 0, and its routes stand until a
+/// pod is Ready, so that nobody is refused meanwhile.
 ///
-/// One that Napwake has paused and that is kept out since, or was taken over by
-/// another controller, gets its replicas back first: nobody is left at 0. A
-/// suspended one stays exactly as it is; it counts as paused again when that
-/// ends.
+/// One that is suspended asleep stays exactly as it is; it counts as paused again
+/// when that ends.
+pub(super) fn is_woken_first(s: &Settled) -> bool {
+    let is_under_way = s.status().pause.is_some()
+        && matches!(
+            s.phase(),
+            Some(Phase::Pausing | Phase::Paused | Phase::Resuming)
+        );
+    match (&s.standing, s.is_asleep()) {
+        (Standing::Ignored | Standing::Owned(_), true) => true,
+        (Standing::Ignored | Standing::Owned(_) | Standing::Suspended, false) => is_under_way,
+        _ => false,
+    }
+}
+
+/// Leaves the workload alone.
 pub(super) fn step(s: &Settled, draft: &mut Draft) {
     draft.status.phase = Some(Phase::Running);
     draft.status.pause = None;
@@ -25,11 +39,7 @@ pub(super) fn step(s: &Settled, draft: &mut Draft) {
         return;
     };
     match (&s.standing, s.is_asleep()) {
-        (Standing::Ignored | Standing::Owned(_), true) => {
-            draft.scale_up(s, target);
-            return;
-        }
-        (Standing::Ignored | Standing::Owned(_), false) => draft.mark(target, None),
+        (Standing::Ignored | Standing::Owned(_), _) => draft.mark(target, None),
         // By the mark it's known again later.
         (Standing::Suspended, true) => draft.mark(target, Some(s.replicas_before())),
         _ => {}

@@ -77,6 +77,52 @@ fn an_ignored_workload_is_woken_and_left_alone() {
     assert_eq!(cluster.replicas("api"), 3);
 }
 
+/// Its routes stand until a pod is Ready, and its callers go on being held: nobody
+/// is refused because somebody has opted out.
+#[rstest]
+#[case::ignored(false)]
+#[case::taken_over(true)]
+fn one_left_alone_is_routed_until_it_is_up(#[case] is_taken_over: bool) {
+    let mut cluster = paused();
+    let version = cluster.version();
+    let target = cluster.target("api");
+    if is_taken_over {
+        target.controller = Some(Controller {
+            kind: "Postgresql".to_owned(),
+            name: "main".to_owned(),
+        });
+    } else {
+        let ignore = opt::IGNORE.to_owned();
+        target.labels.insert(ignore, names::TRUE.to_owned());
+    }
+    target.resource_version = version;
+    let slices = cluster.slices.clone();
+    cluster.settle();
+    assert_eq!(cluster.replicas("api"), 3);
+    assert_eq!(cluster.slices, slices, "no pod is Ready yet");
+    cluster.pass_secs(10);
+    assert_eq!(cluster.slices.len(), 0, "it's up");
+    assert_eq!(cluster.phase("api"), Some(Phase::Running));
+}
+
+/// A suspension in the middle of a wake leaves nobody without an endpoint.
+#[test]
+fn one_suspended_while_it_wakes_is_routed_until_it_is_up() {
+    let mut cluster = paused();
+    cluster.pass_secs(1);
+    cluster.stamp("api", signal::LAST_REQUEST);
+    cluster.settle();
+    let slices = cluster.slices.clone();
+    let version = cluster.version();
+    cluster.workload("api").spec.suspend = true;
+    cluster.workload("api").resource_version = version;
+    cluster.settle();
+    assert_eq!(cluster.slices, slices, "no pod is Ready yet");
+    cluster.pass_secs(10);
+    assert_eq!((cluster.replicas("api"), cluster.slices.len()), (3, 0));
+    assert_eq!(reason(&cluster, ConditionType::Ready), "Suspended");
+}
+
 #[rstest]
 #[case(3, "OwnedByController")]
 #[case(0, "OwnedByController")]

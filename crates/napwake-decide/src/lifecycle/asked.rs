@@ -17,11 +17,10 @@ pub(super) fn answer(s: &Settled, draft: &mut Draft) {
     let Some(asked) = s.signals.pause.map(|stamp| micro(stamp.at())) else {
         return;
     };
-    let known = draft.status.pause_asked.as_ref();
     let Some(clock) = &draft.status.clock else {
         return;
     };
-    if known.is_some_and(|known| known.at == asked) {
+    if is_answered(s) {
         return;
     }
     let answer = match draft.status.phase {
@@ -35,6 +34,15 @@ pub(super) fn answer(s: &Settled, draft: &mut Draft) {
         draft.warning(event::PAUSE_OVERTAKEN, note);
     }
     draft.status.pause_asked = Some(PauseAsked { at: asked, answer });
+}
+
+/// Whether it's known what came of the pause that was asked for last. Then it
+/// begins no other one: by a clock that runs ahead it may seem newer than what
+/// called it off (T-12).
+pub(super) fn is_answered(s: &Settled) -> bool {
+    let asked = s.signals.pause.map(|stamp| micro(stamp.at()));
+    let known = s.status().pause_asked.as_ref();
+    known.is_some_and(|known| Some(&known.at) == asked.as_ref())
 }
 
 #[cfg(test)]

@@ -2,6 +2,7 @@
 
 use jiff::SignedDuration;
 use napwake_api::names::signal;
+use rstest::rstest;
 
 use super::*;
 use crate::sim::{Cluster, objects::running, questions::paused};
@@ -70,6 +71,26 @@ fn one_that_was_taken_stays_so() {
     cluster.pass_secs(60);
     assert_eq!(answer(&cluster), Some(PauseAnswer::Taken));
     assert_eq!(said(&cluster), 0);
+}
+
+/// T-12, HOLD-11: a pause asked for by a clock that runs ahead is called off by a
+/// request as any other, and doesn't begin again while its stamp lies ahead.
+#[rstest]
+#[case::before_the_scale_down(2)]
+#[case::asleep(50)]
+fn one_of_a_clock_ahead_is_taken_once(#[case] later: i64) {
+    let mut cluster = running();
+    cluster.pass_secs(60);
+    cluster.log.clear();
+    let ahead = cluster.now + SignedDuration::from_secs(58);
+    cluster.annotate("api", signal::PAUSE_REQUESTED, ahead.to_string());
+    cluster.pass_secs(later);
+    cluster.stamp("api", signal::LAST_REQUEST);
+    cluster.pass_secs(100);
+    assert_eq!(cluster.phase("api"), Some(Phase::Running));
+    let events = cluster.events("api");
+    let pauses = events.iter().filter(|&&reason| reason == event::PAUSING);
+    assert_eq!(pauses.count(), 1, "{events:?}");
 }
 
 /// To ask for what is so already is no wish that a later wake overtakes.

@@ -6,6 +6,7 @@ use napwake_api::{
 };
 
 use crate::{
+    clock,
     draft::{Draft, micro},
     owners::{self, Mark},
     plan::WaitCause,
@@ -31,8 +32,8 @@ pub(super) fn go_on(s: &Settled, target: &Target, outcome: Outcome, draft: &mut 
     draft.mark(target, Some(target.replicas));
     match outcome {
         Outcome::Unknown => return,
-        Outcome::Working if s.now < routing_bound(&pause) => {
-            draft.wait(WaitCause::Routing, Some(routing_bound(&pause)));
+        Outcome::Working if s.now < routing_bound(s, &pause) => {
+            draft.wait(WaitCause::Routing, Some(routing_bound(s, &pause)));
             return;
         }
         Outcome::Working | Outcome::Settled => {}
@@ -44,7 +45,7 @@ pub(super) fn go_on(s: &Settled, target: &Target, outcome: Outcome, draft: &mut 
     let pause = PauseStatus { routed_at, ..pause };
     draft.status.pause = Some(pause.clone());
     let until = lookout_end(s, &pause);
-    let noticed = mark_bound(&pause);
+    let noticed = mark_bound(s, &pause);
     match until {
         Some(until) if s.now < until => draft.wait(WaitCause::Lookout, Some(until)),
         _ if s.mark != Mark::Replicas(target.replicas) => draft.wait(WaitCause::Mark, None),
@@ -78,12 +79,15 @@ pub(super) fn note_route(s: &Settled, draft: &mut Draft) {
     }
 }
 
-fn routing_bound(pause: &PauseStatus) -> jiff::Timestamp {
-    after(pause.started_at.0, timing::ROUTING_BOUND)
+fn routing_bound(s: &Settled, pause: &PauseStatus) -> jiff::Timestamp {
+    after(
+        clock::since(pause.started_at.0, s.now),
+        timing::ROUTING_BOUND,
+    )
 }
 
-fn mark_bound(pause: &PauseStatus) -> jiff::Timestamp {
-    after(pause.started_at.0, timing::MARK_BOUND)
+fn mark_bound(s: &Settled, pause: &PauseStatus) -> jiff::Timestamp {
+    after(clock::since(pause.started_at.0, s.now), timing::MARK_BOUND)
 }
 
 /// Whether any slice points at the doorman.
