@@ -40,6 +40,7 @@ func handler(l *countingListener, ready *readiness) http.Handler {
 	mux.HandleFunc("/big", bigAnswer)
 	mux.HandleFunc("/slow", slow)
 	mux.HandleFunc("/events", events)
+	mux.HandleFunc("/page", page)
 	mux.HandleFunc("/status/", func(w http.ResponseWriter, r *http.Request) {
 		code, err := strconv.Atoi(r.URL.Path[len("/status/"):])
 		if err != nil || code < 200 || code > 599 {
@@ -120,4 +121,16 @@ func events(w http.ResponseWriter, r *http.Request) {
 			return
 		}
 	}
+}
+
+// page answers with ?html=HTML that was last changed a year ago, and with
+// ?cache=WORDS as its Cache-Control if there are any.
+func page(w http.ResponseWriter, r *http.Request) {
+	query := r.URL.Query()
+	w.Header().Set("Content-Type", "text/html; charset=utf-8")
+	w.Header().Set("Last-Modified", time.Now().AddDate(-1, 0, 0).UTC().Format(http.TimeFormat))
+	if words := query.Get("cache"); words != "" {
+		w.Header().Set("Cache-Control", words)
+	}
+	fmt.Fprint(w, query.Get("html"))
 }

@@ -22,13 +22,14 @@ pub(crate) enum Command {
 #[derive(Debug, Args)]
 pub(crate) struct Test {
     /// A level to run: checks, U (functions), fuzz, H (the chart), A (an API
-    /// server), D (the doorman's process) or C (a cluster); may be repeated
+    /// server), D (the doorman's process), C (a cluster) or B (browsers); may be
+    /// repeated
     #[arg(long, value_name = "LEVEL")]
     level: Vec<Level>,
     /// Run the cases that take minutes, too
     #[arg(long)]
     long: bool,
-    /// Level C on a cluster of your own, by a context of your kubeconfig. Its
+    /// Levels C and B on a cluster of your own, by a context of your kubeconfig. Its
     /// Services must be reachable from this machine and its nodes must have this
     /// machine's programs, as with k3s here; A and D need an API server without
     /// nodes, and use the development one all the same

@@ -20,16 +20,18 @@ pub enum Level {
     D,
     /// A real cluster.
     C,
+    /// Real browsers.
+    B,
 }
 
 /// A word that names no level.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{0:?} is none of checks, U, fuzz, H, A, D, C")]
+#[error("{0:?} is none of checks, U, fuzz, H, A, D, C, B")]
 pub struct UnknownLevel(String);
 
 impl Level {
     /// All of them, in the order in which they run.
-    pub const ALL: [Self; 7] = [
+    pub const ALL: [Self; 8] = [
         Self::Checks,
         Self::U,
         Self::Fuzz,
@@ -37,6 +39,7 @@ impl Level {
         Self::A,
         Self::D,
         Self::C,
+        Self::B,
     ];
 
     /// What a person reads when it starts.
@@ -49,6 +52,7 @@ impl Level {
             Self::A => "a real API server",
             Self::D => "the doorman's process with stock clients",
             Self::C => "a real cluster",
+            Self::B => "real browsers",
         }
     }
 
@@ -56,11 +60,15 @@ impl Level {
     pub const fn filter(self) -> &'static str {
         match self {
             Self::Checks | Self::Fuzz => "none()",
-            Self::U => "not (package(napwake-tests-cluster) | package(napwake-tests-process))",
+            Self::U => {
+                "not (package(napwake-tests-cluster) | package(napwake-tests-process) | \
+                 (package(napwake-tests-browser) & kind(test)))"
+            }
             Self::H => "package(napwake-tests-cluster) & binary(manifests)",
             Self::A => "package(napwake-tests-cluster) & binary(api)",
             Self::D => "package(napwake-tests-process)",
             Self::C => "package(napwake-tests-cluster) & binary(cluster)",
+            Self::B => "package(napwake-tests-browser) & kind(test)",
         }
     }
 

@@ -3,6 +3,7 @@
 //! Prepares what a level needs (a cluster, the image, the programs of stock
 //! clients), runs it, and counts. What a test shows is the tests' own matter.
 
+mod browsers;
 mod checks;
 mod fuzz;
 mod junit;
@@ -31,7 +32,7 @@ pub struct Wish {
     pub cases: Cases,
     /// A part of the names of the tests to run.
     pub filter: Option<String>,
-    /// A cluster of the user's own for level C, by a context of the kubeconfig.
+    /// A cluster of the user's own for levels C and B, by a context of the kubeconfig.
     pub context: Option<String>,
 }
 

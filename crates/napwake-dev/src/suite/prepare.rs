@@ -4,7 +4,7 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use super::{Level, SuiteError};
+use super::{Level, SuiteError, browsers};
 use crate::cargo;
 use crate::cluster::{self, Cluster, ClusterError, ClusterName, NodeCount, Wish};
 use crate::image::{base, test_app};
@@ -88,8 +88,8 @@ fn host_triple() -> String {
     )
 }
 
-/// Prepares a level. Only level C can do with a cluster of the user's own: A and
-/// D need an API server without nodes, the others need none.
+/// Prepares a level. Only levels C and B can do with a cluster of the user's own: A
+/// and D need an API server without nodes, the others need none.
 pub(super) fn level(
     level: Level,
     context: Option<&str>,
@@ -106,7 +106,14 @@ pub(super) fn level(
             variables: vec![("NAPWAKE_HELM", helm::program(progress)?)],
         }),
         Level::A | Level::D => api(progress),
-        Level::C => whole(context, progress),
+        Level::C => Ok(whole(context, progress)?.0),
+        Level::B => {
+            let (mut ready, target) = whole(context, progress)?;
+            ready
+                .variables
+                .extend(browsers::prepare(&target, progress)?);
+            Ok(ready)
+        }
     }
 }
 
@@ -144,8 +151,8 @@ fn api(progress: &Progress) -> Result<Ready, SuiteError> {
     })
 }
 
-/// A whole cluster with Napwake in it.
-fn whole(context: Option<&str>, progress: &Progress) -> Result<Ready, SuiteError> {
+/// A whole cluster with Napwake in it: one for both levels that need one.
+fn whole(context: Option<&str>, progress: &Progress) -> Result<(Ready, Target), SuiteError> {
     let (target, place) = if let Some(context) = context {
         users_own(context)?
     } else {
@@ -157,13 +164,14 @@ fn whole(context: Option<&str>, progress: &Progress) -> Result<Ready, SuiteError
     target.load_image(&test_app::image(progress)?)?;
     let values: Option<&Path> = None;
     install::install(&target, values, progress)?;
-    Ok(Ready {
+    let ready = Ready {
         place,
         variables: vec![
             ("NAPWAKE_GRPCURL", grpcurl),
             ("NAPWAKE_HELM", helm::program(progress)?),
         ],
-    })
+    };
+    Ok((ready, target))
 }
 
 /// A cluster of the user's own. The tests speak to Services and pods by their

@@ -149,6 +149,21 @@ pub fn go_install_linked(
     finished(&entry, program, tool.package)
 }
 
+/// The folder of a module's sources, with its version: what is in it beside the
+/// program that was built from it.
+pub fn go_module(module: &str) -> Result<PathBuf, ToolError> {
+    let mut download = Command::new(go()?);
+    download.args(["mod", "download", "-json", module]);
+    let failed = |source| ToolError::Fetch {
+        what: module.to_owned(),
+        source,
+    };
+    let told = run::output(&mut download).map_err(failed)?;
+    let told: serde_json::Value = serde_json::from_str(&told).unwrap_or_default();
+    // Empty where Go says nothing of it: what is looked for then isn't there.
+    Ok(told["Dir"].as_str().unwrap_or_default().into())
+}
+
 fn linking_words(linking: Linking) -> &'static str {
     match linking {
         Linking::Usual => "usual",

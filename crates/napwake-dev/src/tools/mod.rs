@@ -6,12 +6,14 @@ pub mod cargo;
 pub mod go;
 pub mod npm;
 pub mod packages;
+pub mod pip;
 
 use crate::files::FileError;
 use crate::run::RunError;
 
 pub use cargo::cargo_install;
-pub use go::{GoTool, go_install};
+pub use go::{GoTool, go_install, go_module};
+pub use pip::python_package;
 
 #[derive(Debug, thiserror::Error)]
 pub enum ToolError {
