@@ -36,7 +36,7 @@ use tokio_util::task::TaskTracker;
 
 use self::budget::Caller;
 use self::greet::{Greeting, Hearing};
-use self::hold::{HoldEnd, Progress, Through};
+use self::hold::{HeldFor, HoldEnd, Progress, Through};
 use self::patience::{Impatience, Watcher};
 use crate::key::WakeKey;
 use crate::metrics::{Metrics, WaitResult};
@@ -168,6 +168,9 @@ impl<C: Connect<Stream = TcpStream> + 'static, S: Stamper> Conversation<C, S> {
                 Greeting::Ready(place) => progress.place = place,
                 Greeting::Hold(kind) => {
                     progress.waited = true;
+                    if caller.bytes().is_empty() {
+                        progress.held_for = HeldFor::Silence;
+                    }
                     judged = Some(kind);
                 }
                 Greeting::Waking(page, wake) => {
@@ -189,7 +192,11 @@ impl<C: Connect<Stream = TcpStream> + 'static, S: Stamper> Conversation<C, S> {
             match Box::pin(waiting).await {
                 Ok(through) => break through,
                 // Its place is for whoever can be passed.
-                Err(HoldEnd::Unjudged) => progress.place = None,
+                Err(HoldEnd::Unjudged) => {
+                    progress.place = None;
+                    judged = None;
+                    hearing.heard_elsewhere(caller.bytes(), self.doorman.steady.now());
+                }
                 // Whoever left without having waited never asked for anything.
                 Err(HoldEnd::Left) if !progress.waited => return,
                 Err(end) => return self.not_served(&end),

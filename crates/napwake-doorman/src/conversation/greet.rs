@@ -46,6 +46,16 @@ pub(super) struct Hearing {
     pub(super) is_pressed: bool,
 }
 
+impl Hearing {
+    /// The caller was heard elsewhere meanwhile: the last of it, if there is any,
+    /// counts as of now.
+    pub(super) fn heard_elsewhere(&mut self, bytes: &[u8], now: Moment) {
+        if !bytes.is_empty() {
+            self.last_byte = Some(now);
+        }
+    }
+}
+
 /// What a caller gets.
 #[derive(Debug)]
 pub(super) enum Greeting {

@@ -40,6 +40,8 @@ pub(super) struct Through {
 pub(super) struct Progress {
     /// Whether it had to wait for a pod.
     pub(super) waited: bool,
+    /// What it was held for.
+    pub(super) held_for: HeldFor,
     /// What stood in the way last.
     hurdle: Hurdle,
     tries: Tries,
@@ -52,6 +54,7 @@ impl Progress {
     pub(super) fn none() -> Self {
         Self {
             waited: false,
+            held_for: HeldFor::Words,
             hurdle: Hurdle::default(),
             tries: Tries::none(),
             place: None,
@@ -59,10 +62,19 @@ impl Progress {
     }
 }
 
+/// What a caller is held for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum HeldFor {
+    /// What it sent.
+    Words,
+    /// That it sent nothing. What it sends yet is judged when it comes (T-123).
+    Silence,
+}
+
 /// Why no pod took it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum HoldEnd {
-    /// No pod is Ready any more, and the caller was never judged.
+    /// No pod is Ready, and nothing that the caller sent was ever judged.
     Unjudged,
     Left,
     TimedOut(NotServed),
@@ -90,7 +102,14 @@ impl<C: Connect<Stream = TcpStream> + 'static, S: Stamper> Conversation<C, S> {
         progress: &mut Progress,
     ) -> Result<Through, HoldEnd> {
         loop {
+            let is_silent = caller.bytes().is_empty();
             match judged {
+                Some(_) if progress.held_for == HeldFor::Silence && !is_silent => {
+                    progress.held_for = HeldFor::Words;
+                    if !watcher.is_ready() {
+                        return Err(HoldEnd::Unjudged);
+                    }
+                }
                 // Asked again after each change: a pause may begin meanwhile.
                 Some(kind) => self.wake(kind),
                 None if !watcher.is_ready() => return Err(HoldEnd::Unjudged),
@@ -117,8 +136,14 @@ impl<C: Connect<Stream = TcpStream> + 'static, S: Stamper> Conversation<C, S> {
         let patience = self.patience();
         let Outlook::Ready(ready) = watcher.latest().1 else {
             progress.place = None;
-            patience.wait(caller, pin!(watcher.changed())).await?;
-            return Ok(None);
+            let mut changed = pin!(watcher.changed());
+            loop {
+                let got = patience.wait_or_hear(caller, changed.as_mut()).await?;
+                // What it sends beyond its first words changes nothing.
+                if got.is_some() || progress.held_for == HeldFor::Silence {
+                    return Ok(None);
+                }
+            }
         };
         let Some(place) = progress.place.take().or_else(|| self.place.try_pass()) else {
             // As if no pod were Ready, in the order of coming (LIMIT-08, T-61).

@@ -43,18 +43,29 @@ impl Patience<'_> {
         mut wanted: Pin<&mut impl Future<Output = T>>,
     ) -> Result<T, Impatience> {
         loop {
-            tokio::select! {
-                // A caller that left, or whose time is up, is never passed on,
-                // even if a pod is Ready at the same moment.
-                biased;
-                event = caller.next() => match event {
-                    IntakeEvent::Left => return Err(Impatience::Left),
-                    IntakeEvent::Bytes => {}
-                },
-                () = sleep_until(self.until) => return Err(Impatience::TimedOut),
-                () = self.cut.cancelled() => return Err(Impatience::Stopped),
-                got = &mut wanted => return Ok(got),
+            if let Some(got) = self.wait_or_hear(caller, wanted.as_mut()).await? {
+                return Ok(got);
             }
+        }
+    }
+
+    /// The same, but ends with nothing as soon as the caller has sent more.
+    pub(super) async fn wait_or_hear<T>(
+        self,
+        caller: &mut Caller,
+        wanted: Pin<&mut impl Future<Output = T>>,
+    ) -> Result<Option<T>, Impatience> {
+        tokio::select! {
+            // A caller that left, or whose time is up, is never passed on,
+            // even if a pod is Ready at the same moment.
+            biased;
+            event = caller.next() => match event {
+                IntakeEvent::Left => Err(Impatience::Left),
+                IntakeEvent::Bytes => Ok(None),
+            },
+            () = sleep_until(self.until) => Err(Impatience::TimedOut),
+            () = self.cut.cancelled() => Err(Impatience::Stopped),
+            got = wanted => Ok(Some(got)),
         }
     }
 }

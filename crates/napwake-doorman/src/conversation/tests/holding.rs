@@ -69,6 +69,42 @@ async fn silence_speaks_after_three_seconds() {
     world.ends().await;
 }
 
+/// T-123, PAGE-01: a browser's spare connection is held for its silence. What it is
+/// used for later is judged as on any other: a page is opened, and the page is
+/// there at once. Anything else stays held.
+#[rstest]
+#[case::page(
+    b"GET / HTTP/1.1\r\nUser-Agent: Mozilla/5.0\r\nAccept: text/html\r\n\r\n",
+    "HTTP/1.1 503 "
+)]
+#[case::hidden_file(b"GET /.env HTTP/1.1\r\n\r\n", "HTTP/1.1 404 ")]
+#[case::script(GET, "")]
+#[case::database(b"\x00\x00\x00\x08\x04\xd2\x16\x2f", "")]
+#[tokio::test(start_paused = true)]
+async fn what_breaks_the_silence_is_judged(#[case] bytes: &[u8], #[case] answer: &str) {
+    let mut world = world("Paused", answer.is_empty().then_some(Dial::Accept));
+    let mut caller = world.call().await;
+    world.pass(secs(20)).await;
+    assert_eq!(world.cluster.stamps().len(), 1);
+    let (head, rest) = bytes.split_at(bytes.len() / 2);
+    caller.write_all(head).await.unwrap();
+    world.pass(secs(1)).await;
+    caller.write_all(rest).await.unwrap();
+    if answer.is_empty() {
+        world.pass(secs(20)).await;
+        ready_pod(&world);
+        let mut backend = world.backend().await;
+        assert_eq!(read(&mut backend, bytes.len()).await, bytes);
+        assert_eq!(wakes(&world, "served"), "1");
+    } else {
+        let answered = read(&mut caller, answer.len()).await;
+        assert_eq!(answered, answer.as_bytes());
+    }
+    assert_eq!(world.cluster.stamps().len(), 1);
+    drop(caller);
+    world.ends().await;
+}
+
 /// CLASS-01, CLASS-02, CLASS-03, CLASS-16, HOLD-39, T-43: what sends bytes is held
 /// and wakes at once, whoever sent them.
 #[rstest]
