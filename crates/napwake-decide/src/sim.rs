@@ -12,6 +12,7 @@ use napwake_api::{
 
 use crate::{Plan, Ports, Seen, World, Write, decide, ports::Caps, world::*};
 
+mod invariants;
 mod leaders;
 pub(crate) mod objects;
 mod properties;
