@@ -8,7 +8,8 @@
 //! ManagedWorkload.
 //!
 //! Ends well once no ManagedWorkload, no marked workload and no slice that nobody
-//! stands for is left; otherwise it says which are.
+//! stands for is left. Otherwise it says which are, and starts the operator again:
+//! nothing has been uninstalled, and whoever is still asleep is to be woken.
 
 use std::{collections::HashSet, sync::Arc, time::Duration};
 
@@ -26,8 +27,11 @@ use crate::{
     work::Work,
 };
 
-/// Within the 285 s that the chart's Job has.
-const PATIENCE: Duration = Duration::from_secs(270);
+/// Within the 285 s that the chart's Job has, with room for what it tries once more.
+const PATIENCE: Duration = Duration::from_mins(4);
+
+/// How long starting the operator again may take: the process may be at its end.
+const RESTART: Duration = Duration::from_secs(5);
 
 /// How often to look whether all is done.
 const LOOK: Duration = Duration::from_secs(1);
@@ -45,10 +49,22 @@ pub(crate) struct Errand {
 /// Somebody may still be asleep.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ErrandError {
-    #[error("can't stop the operator's Deployment {name}: {why}")]
-    Operator { name: String, why: String },
-    #[error("after {} s, {} are left: {}", PATIENCE.as_secs(), .left.len(), named(.left))]
+    #[error("can't {what} the operator's Deployment {name}: {why}")]
+    Operator {
+        what: &'static str,
+        name: String,
+        why: String,
+    },
+    #[error("not everybody is awake: {} are left: {}", .left.len(), named(.left))]
     Left { left: Vec<String> },
+}
+
+fn of_operator(what: &'static str, name: &str, error: &kube::Error) -> ErrandError {
+    ErrandError::Operator {
+        what,
+        name: name.to_owned(),
+        why: plain(error),
+    }
 }
 
 fn named(left: &[String]) -> String {
@@ -68,24 +84,64 @@ impl Errand {
 
     /// Does it and cancels `token`, which ends the process.
     pub(crate) async fn run(self, token: CancellationToken) -> Result<(), ErrandError> {
-        tokio::select! {
-            done = self.wake_everybody() => done?,
+        let before = tokio::select! {
+            seen = self.operator_replicas() => seen?,
             () = token.cancelled() => return Err(ErrandError::Left { left: self.left() }),
+        };
+        let done = tokio::select! {
+            done = self.wake_everybody() => done,
+            () = token.cancelled() => Err(ErrandError::Left { left: self.left() }),
+        };
+        if done.is_err()
+            && let Some(replicas) = before
+        {
+            self.start_operator(replicas).await;
         }
+        done?;
         tracing::info!("everybody is awake");
         token.cancel();
         Ok(())
     }
 
+    /// What the operator is given back should this fail: never 0, which is what an
+    /// earlier try that was killed has left.
+    async fn operator_replicas(&self) -> Result<Option<i32>, ErrandError> {
+        let Some(name) = &self.operator else {
+            return Ok(None);
+        };
+        let applier = self.applier();
+        let seen = applier.operator_replicas(&self.namespace, name).await;
+        let seen = seen.map_err(|error| of_operator("look at", name, &error))?;
+        Ok(seen.map(|replicas| replicas.max(1)))
+    }
+
+    async fn start_operator(&self, replicas: i32) {
+        let Some(name) = &self.operator else {
+            return;
+        };
+        let starting = self
+            .applier()
+            .start_operator(&self.namespace, name, replicas);
+        let why = match timeout(RESTART, starting).await {
+            Ok(Ok(())) => {
+                tracing::info!(deployment = name, replicas, "the operator is started again");
+                return;
+            }
+            Ok(Err(error)) => plain(&error),
+            Err(_) => format!("no answer in {} s", RESTART.as_secs()),
+        };
+        tracing::error!(
+            deployment = name,
+            replicas,
+            error = why,
+            "the operator stays stopped: scale its Deployment yourself"
+        );
+    }
+
     async fn wake_everybody(&self) -> Result<(), ErrandError> {
         if let Some(name) = &self.operator {
-            self.applier()
-                .stop_operator(&self.namespace, name)
-                .await
-                .map_err(|error| ErrandError::Operator {
-                    name: name.clone(),
-                    why: plain(&error),
-                })?;
+            let stopped = self.applier().stop_operator(&self.namespace, name).await;
+            stopped.map_err(|error| of_operator("stop", name, &error))?;
             tracing::info!(deployment = name, "the operator is stopped");
         }
         let waiting = async {

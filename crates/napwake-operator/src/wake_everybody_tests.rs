@@ -2,12 +2,13 @@
 
 use napwake_api::{names::signal, workload::IpFamily};
 use napwake_decide::{ports::Caps, slices::slice_name};
+use rstest::rstest;
 use serde_json::json;
 use tokio::time::Instant;
 
 use super::*;
 use crate::{
-    fixtures::{Server, api, applier, deployment, index, slice, workload},
+    fixtures::{Server, api, applier, deployment, deployment_json, index, slice, workload},
     observe::Index,
     reconcile::Reconciler,
 };
@@ -16,6 +17,18 @@ use crate::{
 async fn errand<T, F>(
     index: Index,
     run: impl AsyncFnOnce(&Errand) -> T,
+    script: impl FnOnce(Server) -> F,
+) -> T
+where
+    F: Future<Output = Server>,
+{
+    whole_errand(index, async |errand| run(&errand).await, script).await
+}
+
+/// The same, from its beginning to its end.
+async fn whole_errand<T, F>(
+    index: Index,
+    run: impl AsyncFnOnce(Errand) -> T,
     script: impl FnOnce(Server) -> F,
 ) -> T
 where
@@ -30,8 +43,7 @@ where
         namespace: "napwake-system".to_owned(),
         operator: Some("napwake-operator".to_owned()),
     };
-    let (result, server) = tokio::join!(run(&errand), script(server));
-    drop(errand);
+    let (result, server) = tokio::join!(run(errand), script(server));
     server.done().await;
     result
 }
@@ -117,23 +129,131 @@ async fn nobody_is_sent_away_after_the_term() {
     assert!(!errand(index, after, async |server| server).await);
 }
 
-/// What is left is named, so that somebody can look.
+fn operator(replicas: i32) -> serde_json::Value {
+    let deployment = deployment_json("operator", 1, json!({"spec": {"replicas": replicas}}));
+    json!({"metadata": {"resourceVersion": "9"}, "items": [deployment]})
+}
+
+/// Answers how many replicas the operator has, and stops it.
+async fn stopped(server: &mut Server, replicas: i32) {
+    let seen = server.answer(200, operator(replicas)).await;
+    let all = "GET /apis/apps/v1/namespaces/napwake-system/deployments";
+    assert_eq!(seen.line, all);
+    assert_eq!(
+        seen.query["fieldSelector"],
+        "metadata.name%3Dnapwake-operator"
+    );
+    let stopped = server
+        .answer(200, json!({"metadata": {}, "spec": {}}))
+        .await;
+    assert_eq!(stopped.line, SCALE);
+    assert_eq!(stopped.body, json!({"spec": {"replicas": 0}}));
+}
+
+const SCALE: &str =
+    "PATCH /apis/apps/v1/namespaces/napwake-system/deployments/napwake-operator/scale";
+
+/// What starts the operator again, unless somebody has.
+fn started(replicas: i32) -> serde_json::Value {
+    json!([
+        {"op": "test", "path": "/spec", "value": {}},
+        {"op": "add", "path": "/spec/replicas", "value": replicas},
+    ])
+}
+
+/// What is left is named, so that somebody can look. And the operator runs again:
+/// nothing has been uninstalled, and doormen still hold callers. Where an earlier
+/// try was killed and left it at 0, one replica is started.
+#[rstest]
+#[case::as_before(3, 3, 200)]
+#[case::after_one_that_was_killed(0, 1, 200)]
+#[case::started_by_somebody(3, 3, 422)]
 #[tokio::test(start_paused = true)]
-async fn says_who_is_left() {
+async fn one_in_vain_starts_the_operator_again(
+    #[case] before: i32,
+    #[case] after: i32,
+    #[case] answer: u16,
+) {
     let (mut index, now) = (index(), Instant::now());
     index.apply_workload(workload("a", 1, json!({})), now);
     index.apply_target(deployment("lost", 1, marked()), now);
     // This process never leads, so the errand can't do anything.
-    let result = errand(index, Errand::wake_everybody, async |mut server| {
-        let stopped = server
-            .answer(200, json!({"metadata": {}, "spec": {"replicas": 0}}))
-            .await;
-        let expected = "PATCH /apis/apps/v1/namespaces/napwake-system/deployments/\
-                        napwake-operator/scale";
-        assert_eq!(stopped.line, expected);
+    let run = async |errand: Errand| errand.run(CancellationToken::new()).await;
+    let result = whole_errand(index, run, async |mut server| {
+        stopped(&mut server, before).await;
+        let mut server = server.patient(2 * PATIENCE);
+        let restarted = if answer == 200 {
+            server
+                .answer(200, json!({"metadata": {}, "spec": {"replicas": after}}))
+                .await
+        } else {
+            server.refuse(answer, "Invalid").await
+        };
+        assert_eq!(
+            (restarted.line.as_str(), restarted.body),
+            (SCALE, started(after))
+        );
         server
     })
     .await;
     let error = result.unwrap_err().to_string();
-    assert_eq!(error, "after 270 s, 2 are left: ns/a, Deployment ns/lost");
+    let expected = "not everybody is awake: 2 are left: ns/a, Deployment ns/lost";
+    assert_eq!(error, expected);
+}
+
+/// The same if the process is told to stop, as at the Job's deadline: also if that
+/// comes before it's known whether the operator has been stopped.
+#[rstest]
+#[case::while_it_is_being_stopped(false)]
+#[case::later(true)]
+#[tokio::test(start_paused = true)]
+async fn one_that_is_cut_short_starts_the_operator_again(#[case] is_stopped: bool) {
+    let (mut index, now) = (index(), Instant::now());
+    index.apply_workload(workload("a", 1, json!({})), now);
+    let token = CancellationToken::new();
+    let run = async |errand: Errand| errand.run(token.clone()).await;
+    let result = whole_errand(index, run, async |mut server| {
+        let mut silence = None;
+        if is_stopped {
+            stopped(&mut server, 2).await;
+        } else {
+            server.answer(200, operator(2)).await;
+            silence = Some(server.be_silent().await);
+        }
+        token.cancel();
+        let restarted = server
+            .answer(200, json!({"metadata": {}, "spec": {"replicas": 2}}))
+            .await;
+        assert_eq!(
+            (restarted.line.as_str(), restarted.body),
+            (SCALE, started(2))
+        );
+        drop(silence);
+        server
+    })
+    .await;
+    assert!(result.is_err());
+}
+
+/// The end of the process doesn't wait for an API server that says nothing.
+#[tokio::test(start_paused = true)]
+async fn starting_the_operator_again_takes_its_time_at_most() {
+    let (mut index, now) = (index(), Instant::now());
+    index.apply_workload(workload("a", 1, json!({})), now);
+    let (token, over) = (CancellationToken::new(), CancellationToken::new());
+    let run = async |errand: Errand| {
+        let result = errand.run(token.clone()).await;
+        over.cancel();
+        (result, Instant::now())
+    };
+    let (result, ended) = whole_errand(index, run, async |mut server| {
+        stopped(&mut server, 2).await;
+        token.cancel();
+        let _silence = server.be_silent().await;
+        over.cancelled().await;
+        server
+    })
+    .await;
+    assert!(result.is_err());
+    assert_eq!(ended.duration_since(now), RESTART);
 }
