@@ -80,7 +80,8 @@ pub struct World {
     /// The namespace.
     pub namespace: Seen<Namespace>,
     /// The Services of the namespace. Those that don't select the target's
-    /// pods may be left out, but not those that a route in the status names.
+    /// pods may be left out, and those that can't be read, but not those that a
+    /// route in the status names: if one of those can't be read, all are `Unknown`.
     pub services: Seen<Vec<Service>>,
     /// The EndpointSlices of those Services that Napwake manages, by label, and
     /// foreign ones of a name that Napwake would use, where the observer knows
@@ -94,7 +95,8 @@ pub struct World {
     /// The last failure of a slice write for this ManagedWorkload, by the
     /// slice's name. A success takes it out.
     pub slice_failures: BTreeMap<String, SliceFailure>,
-    /// The other ManagedWorkloads of the namespace.
+    /// The other ManagedWorkloads of the namespace; `Unknown` if any of them can't
+    /// be read.
     pub peers: Seen<Vec<Peer>>,
     /// Why the workload isn't paused on its own, where a setting of it can't
     /// be read; people may still ask for a pause.

@@ -68,7 +68,7 @@ async fn a_leader_begins_with_what_was_left_behind() {
 #[tokio::test(start_paused = true)]
 async fn nothing_is_collected_while_a_workload_cannot_be_read() {
     let (mut index, now) = (index(), Instant::now());
-    index.spoil_workload(&key("a"), "odd".to_owned(), now);
+    index.spoil_workload(&key("a"), "odd".to_owned(), None, now);
     index.apply_slice(ours("a"), now);
     collecting(index, async |mut server, shared| {
         for _ in 0..16 {

@@ -116,7 +116,7 @@ impl<C: Connect + Send + Sync + 'static> Prober<C> {
         drop(turn);
         self.under_way.lock().remove(&listener);
         self.shared
-            .with(|index, _| index.checked(listener, Check { at, outcome }));
+            .with(|index, now| index.checked(listener, Check { at, outcome }, now));
         self.shared.workloads.add(key, Urgency::Usual);
     }
 }

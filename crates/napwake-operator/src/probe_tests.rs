@@ -4,6 +4,7 @@ use std::{collections::BTreeMap, io};
 
 use napwake_decide::Seen;
 use rstest::rstest;
+use serde_json::json;
 use tokio::{
     io::{AsyncReadExt, DuplexStream, duplex},
     sync::mpsc,
@@ -11,7 +12,7 @@ use tokio::{
 };
 
 use super::*;
-use crate::fixtures::{NOW, index, key, routed, workload};
+use crate::fixtures::{NOW, doorman_pod, index, key, routed, workload};
 
 /// What a doorman pod does with a connection.
 #[derive(Clone, Copy, Debug)]
@@ -59,11 +60,9 @@ struct Bench {
 
 impl Bench {
     fn new(does: &[(u16, Does)]) -> Self {
-        let mut index = index();
-        index.apply_workload(
-            workload("a", 1, routed("Pausing", "a", 20_000)),
-            Instant::now(),
-        );
+        let (mut index, now) = (index(), Instant::now());
+        index.apply_pod(doorman_pod("d-1", 1, json!({})), now);
+        index.apply_workload(workload("a", 1, routed("Pausing", "a", 20_000)), now);
         let shared = Arc::new(Shared::new(index));
         let (clock, _) = Clock::manual(NOW.parse().unwrap());
         let (send, accepted) = mpsc::channel(16);

@@ -125,7 +125,7 @@ impl<K: Watched> Follower<K> {
                 self.version_of(object.resource_version());
                 object
                     .into_result()
-                    .map_or_else(Sight::Unreadable, Sight::Is)
+                    .map_or_else(|unreadable| Sight::Unreadable(*unreadable), Sight::Is)
             }
             WatchEvent::Deleted(object) => {
                 self.version_of(object.resource_version());

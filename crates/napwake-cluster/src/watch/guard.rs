@@ -24,6 +24,9 @@ pub struct Unreadable {
     pub resource_version: Option<String>,
     /// What the parser says. It may quote the object.
     pub error: String,
+    /// Its `status` as it came, for what can be told of a part of it; `null` where
+    /// it has none.
+    pub status: Value,
 }
 
 /// Either an object, or what is known of one that can't be read.
@@ -33,33 +36,40 @@ pub(super) enum Guarded<K> {
     Unreadable {
         meta: Box<ObjectMeta>,
         error: String,
+        status: Value,
     },
 }
 
 impl<K: Resource> Guarded<K> {
-    pub(super) fn into_result(self) -> Result<K, Unreadable> {
+    pub(super) fn into_result(self) -> Result<K, Box<Unreadable>> {
         match self {
             Self::Readable(object) => Ok(object),
-            Self::Unreadable { meta, error } => Err(Unreadable {
+            Self::Unreadable {
+                meta,
+                error,
+                status,
+            } => Err(Box::new(Unreadable {
                 key: ObjectKey::of(&meta),
                 uid: meta.uid,
                 resource_version: meta.resource_version,
                 error,
-            }),
+                status,
+            })),
         }
     }
 }
 
 impl<'de, K: for<'any> Deserialize<'any>> Deserialize<'de> for Guarded<K> {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
-        let value = Pruning::Object.deserialize(from)?;
-        Ok(K::deserialize(&value).map_or_else(
-            |error| Self::Unreadable {
+        let mut value = Pruning::Object.deserialize(from)?;
+        Ok(match K::deserialize(&value) {
+            Ok(object) => Self::Readable(object),
+            Err(error) => Self::Unreadable {
                 meta: Box::new(salvage(&value)),
                 error: error.to_string(),
+                status: value.get_mut("status").map(Value::take).unwrap_or_default(),
             },
-            Self::Readable,
-        ))
+        })
     }
 }
 
@@ -187,7 +197,7 @@ mod tests {
     use super::*;
     use crate::thin::Pod;
 
-    fn read(text: &str) -> Result<Pod, Unreadable> {
+    fn read(text: &str) -> Result<Pod, Box<Unreadable>> {
         serde_json::from_str::<Guarded<Pod>>(text)
             .unwrap()
             .into_result()
@@ -216,6 +226,7 @@ mod tests {
         assert_eq!(unreadable.uid.as_deref(), Some("u"));
         assert_eq!(unreadable.resource_version.as_deref(), Some("9"));
         assert!(unreadable.error.contains("soon"), "{}", unreadable.error);
+        assert_eq!(unreadable.status, json!({"conditions": "soon"}));
     }
 
     #[rstest]

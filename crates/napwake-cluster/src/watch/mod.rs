@@ -218,7 +218,7 @@ impl<K: Watched, V: Send + Sync + 'static> Watch<K, V> {
                 let version = object.meta().resource_version.clone();
                 store.put(key, version, (self.keep)(object))
             }
-            Err(unreadable) => store.put_unreadable(key, unreadable),
+            Err(unreadable) => store.put_unreadable(key, *unreadable),
         }
     }
 

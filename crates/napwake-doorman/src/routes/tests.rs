@@ -100,6 +100,7 @@ async fn an_unreadable_workload_that_goes_leaves_no_port() {
         uid: None,
         resource_version: None,
         error: "odd".to_owned(),
+        status: Value::Null,
     });
     let spoiled = Change::Unreadable {
         old: None,

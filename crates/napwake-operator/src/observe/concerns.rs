@@ -66,6 +66,15 @@ impl Concerns {
         }
     }
 
+    /// Every ManagedWorkload of a namespace, as where one of them has turned
+    /// unreadable or is so no more.
+    pub(super) fn of_peers(index: &Index, namespace: &str, now: Instant) -> Self {
+        let mut concerns = Self::default();
+        let workloads = index.workloads.within(namespace, now);
+        concerns.add_all(workloads.map(|one| one.workload.key.clone()));
+        concerns
+    }
+
     /// Itself, and its target's opting in. If its phase or routes change, also the
     /// others behind its Services (T-75, T-76); and once it's gone, the slices that
     /// it may have left behind.
@@ -156,9 +165,7 @@ impl Concerns {
 
     /// Everybody in it.
     pub(super) fn of_namespace(index: &Index, name: &str, now: Instant) -> Self {
-        let mut concerns = Self::default();
-        let workloads = index.workloads.within(name, now);
-        concerns.add_all(workloads.map(|one| one.workload.key.clone()));
+        let mut concerns = Self::of_peers(index, name, now);
         for kind in [TargetKind::Deployment, TargetKind::StatefulSet] {
             let targets = index.targets(kind).within(name, now);
             concerns.targets.extend(targets.map(|one| TargetKey {

@@ -11,7 +11,7 @@ use kube::core::{ObjectMeta, Selector};
 use napwake_api::{
     ManagedWorkload,
     names::{self, TRUE, opt, slice as slice_label},
-    workload::{IpFamily, TargetKind},
+    workload::{DoormanStatus, IpFamily, TargetKind},
 };
 use napwake_cluster::thin as shared;
 use napwake_decide::world::{
@@ -19,6 +19,8 @@ use napwake_decide::world::{
     ServiceKind, ServicePort, Slice, SlicePort, SliceSpec, Target, TargetId, TrafficPolicy,
     Workload, WorkloadKey,
 };
+use serde::Deserialize;
+use serde_json::Value;
 
 use super::{layered::Versioned, thin};
 
@@ -135,6 +137,13 @@ pub(crate) fn workload(object: ManagedWorkload) -> ObservedWorkload {
         status: status.unwrap_or_default(),
     };
     ObservedWorkload { workload, made }
+}
+
+/// What the status of a ManagedWorkload that can't be read records of the doorman,
+/// as an older operator sees what a newer one wrote; none if not even that can be
+/// read.
+pub(crate) fn doorman(status: &Value) -> Option<DoormanStatus> {
+    DoormanStatus::deserialize(status.get("doorman")?).ok()
 }
 
 pub(crate) fn target(kind: TargetKind, object: thin::Scalable) -> ObservedTarget {

@@ -10,8 +10,9 @@ use std::{
 };
 
 use napwake_api::{
+    ManagedWorkloadStatus,
     settings::Defaults,
-    workload::{Phase, Route, TargetKind},
+    workload::{DoormanStatus, Phase, Route, TargetKind},
 };
 use napwake_decide::{
     Ports,
@@ -41,6 +42,9 @@ pub(crate) enum DoormanService {
 #[derive(Debug)]
 pub(crate) struct Index {
     pub(super) workloads: Layered<ObservedWorkload>,
+    /// What ManagedWorkloads that can't be read record of the doorman: their ports
+    /// are theirs all the same.
+    pub(super) salvaged: BTreeMap<WorkloadKey, ManagedWorkloadStatus>,
     pub(super) deployments: Layered<ObservedTarget>,
     pub(super) stateful_sets: Layered<ObservedTarget>,
     pub(super) namespaces: Layered<ObservedNamespace>,
@@ -62,6 +66,7 @@ impl Index {
     pub(crate) fn new(doorman: DoormanService, defaults: Defaults, ports: Ports) -> Self {
         Self {
             workloads: Layered::default(),
+            salvaged: BTreeMap::new(),
             deployments: Layered::default(),
             stateful_sets: Layered::default(),
             namespaces: Layered::default(),
@@ -91,6 +96,9 @@ impl Index {
         for observed in self.workloads.all(now) {
             let workload = &observed.workload;
             ports.observe(&workload.key, &workload.status);
+        }
+        for (key, status) in &self.salvaged {
+            ports.observe(key, status);
         }
         self.ports = ports;
         self.failures.clear();
@@ -134,8 +142,17 @@ impl Index {
         &mut self,
         key: &WorkloadKey,
         why: String,
+        doorman: Option<DoormanStatus>,
         now: Instant,
     ) -> Concerns {
+        if doorman.is_some() {
+            let status = ManagedWorkloadStatus {
+                doorman,
+                ..ManagedWorkloadStatus::default()
+            };
+            self.ports.observe(key, &status);
+            self.salvaged.insert(key.clone(), status);
+        }
         self.change_workload(key, now, |workloads, key| workloads.spoil(key, why))
     }
 
@@ -146,7 +163,7 @@ impl Index {
         change: impl FnOnce(&mut Layered<ObservedWorkload>, Key),
     ) -> Concerns {
         let layer_key = (key.namespace.clone(), key.name.clone());
-        let old = self.workloads.look(&layer_key, now).known();
+        let old = self.workloads.look(&layer_key, now);
         change(&mut self.workloads, layer_key.clone());
         let new = self.workloads.look(&layer_key, now);
         match &new {
@@ -157,9 +174,18 @@ impl Index {
             }
             Look::Unknown(_) => {}
         }
-        let new = new.known();
+        let is_unknown = |look: &Look<_>| matches!(look, Look::Unknown(_));
+        if !is_unknown(&new) {
+            self.salvaged.remove(key);
+        }
+        let turned = is_unknown(&old) != is_unknown(&new);
+        let (old, new) = (old.known(), new.known());
         self.forget_checks(old.as_deref(), new.as_deref());
-        Concerns::of_workload(self, key, old.as_deref(), new.as_deref(), now)
+        let mut concerns = Concerns::of_workload(self, key, old.as_deref(), new.as_deref(), now);
+        if turned {
+            concerns.extend(Concerns::of_peers(self, &key.namespace, now));
+        }
+        concerns
     }
 
     /// Results for ports that the workload has given back say nothing about
@@ -273,7 +299,7 @@ impl Index {
         self.change_service(key, now, |services, key| services.delete(&key, uid))
     }
 
-    /// A Service that can't be read is passed over.
+    /// A Service that can't be read is passed over, but by whoever has a route for it.
     pub(crate) fn spoil_service(&mut self, key: &Key, why: String, now: Instant) -> Concerns {
         self.change_service(key, now, |services, key| services.spoil(key, why))
     }
@@ -388,8 +414,19 @@ impl Index {
         Concerns::of_doorman(self, now)
     }
 
-    /// A connect check ended.
-    pub(crate) fn checked(&mut self, listener: Listener, check: Check) {
+    /// A connect check ended. What came of one to a pod that has gone or isn't Ready
+    /// any more says nothing of it once it's Ready again.
+    pub(crate) fn checked(&mut self, listener: Listener, check: Check, now: Instant) {
+        let DoormanService::Named { namespace, .. } = &self.doorman else {
+            return;
+        };
+        let is_ready = self
+            .pods
+            .within(namespace, now)
+            .any(|pod| pod.pod.pod.uid == listener.pod && pod.pod.state == DoormanState::Ready);
+        if !is_ready {
+            return;
+        }
         self.checks
             .entry(listener.port)
             .or_default()

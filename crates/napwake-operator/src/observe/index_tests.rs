@@ -12,6 +12,7 @@ use serde_json::json;
 use super::*;
 use crate::{
     fixtures::*,
+    observe::convert,
     queue::Urgency::{self, Usual, Wake},
 };
 
@@ -105,6 +106,61 @@ fn an_unreadable_service_is_passed_over() {
         .map(|one| &one.name)
         .collect();
     assert_eq!(names, ["b"]);
+}
+
+/// Unknown is never absent: a Service that can't be read isn't gone for the one that
+/// has a route for it, and nobody else waits for it.
+#[test]
+fn an_unreadable_service_is_unknown_where_a_route_names_it() {
+    let (mut index, now) = (filled(), Instant::now());
+    index.apply_target(deployment("b", 1, json!({})), now);
+    index.apply_workload(workload("b", 1, json!({})), now);
+    index.apply_workload(workload("a", 2, routed("Paused", "a", 20_000)), now);
+    index.apply_slice(slice("a-o1", "a", 2, json!({})), now);
+    let concerns = index.spoil_service(&named("a"), "odd".to_owned(), now);
+    assert_eq!(concerned(&concerns), [("a", Usual)]);
+    let world_of_a = world(&index, "a").unwrap();
+    assert_eq!(world_of_a.services, Seen::Unknown("a: odd".to_owned()));
+    assert_eq!(world_of_a.slices.known().unwrap().len(), 1);
+    assert_eq!(
+        world(&index, "b").unwrap().services,
+        Seen::Known(Vec::new())
+    );
+}
+
+/// Unknown is never absent: a ManagedWorkload that can't be read, as one that a newer
+/// operator wrote, may share any Service of its namespace. Its peers are decided
+/// again when it comes and when it goes.
+#[test]
+fn peers_are_unknown_while_one_cannot_be_read() {
+    let (mut index, now) = (filled(), Instant::now());
+    let concerns = index.spoil_workload(&key("b"), "odd".to_owned(), None, now);
+    assert_eq!(concerned(&concerns), [("a", Usual), ("b", Usual)]);
+    let peers = |index: &Index| world(index, "a").unwrap().peers;
+    assert_eq!(peers(&index), Seen::Unknown("b: odd".to_owned()));
+    let concerns = index.delete_workload(&key("b"), "", now);
+    assert_eq!(concerned(&concerns), [("a", Usual), ("b", Usual)]);
+    assert_eq!(peers(&index), Seen::Known(Vec::new()));
+}
+
+/// DRAIN-23: nobody gets the ports of a ManagedWorkload that can't be read, neither
+/// in the term under way nor in the next.
+#[test]
+fn one_that_cannot_be_read_keeps_its_ports() {
+    let (mut index, now) = (index(), Instant::now());
+    let at = Timestamp::UNIX_EPOCH;
+    let newer = routed("Hibernating", "b", 20_000)["status"].clone();
+    let doorman = convert::doorman(&newer);
+    index.spoil_workload(&key("b"), "odd".to_owned(), doorman, now);
+    assert_eq!(index.ports.in_use(at), 1);
+    index.begin_term(Ports::default(), now);
+    assert_eq!(index.ports.in_use(at), 1);
+    // Readable again, and without a route.
+    index.apply_workload(workload("b", 2, json!({})), now);
+    index.begin_term(Ports::default(), now);
+    assert_eq!(index.ports.in_use(at), 0);
+    let odd = json!({"doorman": {"routes": [{"service": "b"}]}});
+    assert_eq!(convert::doorman(&odd), None);
 }
 
 /// A Service that no longer selects the pods is given while a route names it.
@@ -291,19 +347,29 @@ fn own_writes_are_seen_at_once() {
 fn checks_are_given_for_own_ports_and_forgotten_with_them() {
     let (mut index, now) = (filled(), Instant::now());
     index.apply_workload(workload("a", 2, routed("Pausing", "a", 20_000)), now);
-    index.checked(listener(20_000), check());
-    index.checked(listener(20_001), check());
+    index.checked(listener(20_000), check(), now);
+    index.checked(listener(20_001), check(), now);
     let checks = |index: &Index| world(index, "a").unwrap().checks.len();
     assert_eq!(checks(&index), 1);
     index.apply_workload(workload("a", 3, json!({})), now);
     index.apply_workload(workload("a", 4, routed("Pausing", "a", 20_000)), now);
     assert_eq!(checks(&index), 0);
     // Those of a pod go when it's no longer Ready.
-    index.checked(listener(20_000), check());
+    index.checked(listener(20_000), check(), now);
     assert_eq!(checks(&index), 1);
     let not_ready = json!({"status": {"conditions": []}});
     index.apply_pod(doorman_pod("d-1", 2, not_ready), now);
     assert_eq!(checks(&index), 0);
+    // One that was under way by then says nothing of it when it's Ready again.
+    index.checked(listener(20_000), check(), now);
+    index.apply_pod(doorman_pod("d-1", 3, json!({})), now);
+    assert_eq!(checks(&index), 0);
+    index.delete_pod(&(SYSTEM.to_owned(), "d-1".to_owned()), "pod-d-1", now);
+    index.checked(listener(20_000), check(), now);
+    index.apply_pod(doorman_pod("d-1", 4, json!({})), now);
+    assert_eq!(checks(&index), 0);
+    index.checked(listener(20_000), check(), now);
+    assert_eq!(checks(&index), 1);
 }
 
 #[test]

@@ -179,15 +179,18 @@ impl<T: Versioned> Layered<T> {
             .filter_map(move |key| self.look(key, now).known())
     }
 
-    /// Whether there's an object of a namespace of which nothing is known.
-    pub(crate) fn any_unknown_within(&self, namespace: &str, now: Instant) -> bool {
+    /// An object of a namespace of which nothing is known, if there's any, and why.
+    pub(crate) fn unknown_within(&self, namespace: &str, now: Instant) -> Option<(&Key, String)> {
         let first = (namespace.to_owned(), String::new());
         let unreadable = self.unreadable.range(first.clone()..).map(|(key, _)| key);
         let own = self.own.range(first..).map(|(key, _)| key);
         unreadable
             .take_while(|key| key.0 == namespace)
             .chain(own.take_while(|key| key.0 == namespace))
-            .any(|key| matches!(self.look(key, now), Look::Unknown(_)))
+            .find_map(|key| match self.look(key, now) {
+                Look::Unknown(why) => Some((key, why)),
+                Look::Known(_) | Look::Absent => None,
+            })
     }
 
     /// Every known object.
@@ -311,11 +314,12 @@ mod tests {
         things.apply(key(), thing("u", "5"));
         things.spoil(key(), "no".to_owned());
         assert_eq!(shown(&things), "unknown");
-        assert!(things.any_unknown_within("ns", Instant::now()));
-        assert!(!things.any_unknown_within("n", Instant::now()));
+        let unknown = things.unknown_within("ns", Instant::now());
+        assert_eq!(unknown.map(|(key, _)| key), Some(&key()));
+        assert_eq!(things.unknown_within("n", Instant::now()), None);
         things.delete(&key(), "u");
         assert_eq!(shown(&things), "absent");
-        assert!(!things.any_unknown_within("ns", Instant::now()));
+        assert_eq!(things.unknown_within("ns", Instant::now()), None);
     }
 
     #[tokio::test(start_paused = true)]

@@ -49,7 +49,7 @@ pub(crate) struct Watches<'a> {
 struct Hand<V> {
     apply: fn(&mut Index, Arc<V>, Instant) -> Concerns,
     delete: fn(&mut Index, &Key, &str, Instant) -> Concerns,
-    spoil: fn(&mut Index, &Key, String, Instant) -> Concerns,
+    spoil: fn(&mut Index, &Key, &Unreadable, Instant) -> Concerns,
 }
 
 /// Starts every watch; what is returned ends once all have been filled.
@@ -83,7 +83,10 @@ impl Watches<'_> {
         let hand = Hand {
             apply: Index::apply_workload,
             delete: |index, key, uid, now| index.delete_workload(&workload_key(key), uid, now),
-            spoil: |index, key, why, now| index.spoil_workload(&workload_key(key), why, now),
+            spoil: |index, key, object, now| {
+                let (why, doorman) = (object.error.clone(), convert::doorman(&object.status));
+                index.spoil_workload(&workload_key(key), why, doorman, now)
+            },
         };
         self.start("managedworkloads", watch, &hand, complain)
     }
@@ -94,7 +97,9 @@ impl Watches<'_> {
         let hand: Hand<ObservedTarget> = Hand {
             apply: Index::apply_target,
             delete: |index, key, uid, now| index.delete_target(K::KIND, key, uid, now),
-            spoil: |index, key, why, now| index.spoil_target(K::KIND, key, why, now),
+            spoil: |index, key, object, now| {
+                index.spoil_target(K::KIND, key, object.error.clone(), now)
+            },
         };
         self.start(name, watch, &hand, complain)
     }
@@ -105,7 +110,9 @@ impl Watches<'_> {
         let hand = Hand {
             apply: Index::apply_namespace,
             delete: |index, (_, name), uid, now| index.delete_namespace(name, uid, now),
-            spoil: |index, (_, name), why, now| index.spoil_namespace(name, why, now),
+            spoil: |index, (_, name), object, now| {
+                index.spoil_namespace(name, object.error.clone(), now)
+            },
         };
         self.start("namespaces", watch, &hand, complain)
     }
@@ -116,7 +123,7 @@ impl Watches<'_> {
         let hand = Hand {
             apply: Index::apply_service,
             delete: Index::delete_service,
-            spoil: Index::spoil_service,
+            spoil: |index, key, object, now| index.spoil_service(key, object.error.clone(), now),
         };
         self.start("services", watch, &hand, complain)
     }
@@ -182,8 +189,8 @@ impl Watches<'_> {
                     Change::Unreadable { object, .. } => {
                         // Where there's no room the log says it.
                         complain.try_send(unreadable::<K>(&object)).ok();
-                        let (key, why) = (names(object.key.clone()), object.error.clone());
-                        shared.change(|index, now| spoil(index, &key, why, now));
+                        let key = names(object.key.clone());
+                        shared.change(|index, now| spoil(index, &key, &object, now));
                     }
                 });
         let (store, running) = watch.start();

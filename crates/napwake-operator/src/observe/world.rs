@@ -34,7 +34,8 @@ impl Index {
             now,
         );
         let services = self.services_of(&observed, &target, now);
-        let slices = self.slices_of(&key.namespace, &observed, &services, now);
+        let known = services.known().map_or(&[][..], Vec::as_slice);
+        let slices = self.slices_of(&key.namespace, &observed, known, now);
         let ports: BTreeSet<u16> = routes(Some(&observed))
             .map(|route| route.doorman_port)
             .collect();
@@ -48,7 +49,7 @@ impl Index {
             namespace: seen(namespace, |namespace| Namespace {
                 deleted: namespace.deleted,
             }),
-            services: Seen::Known(services),
+            services,
             slices: Seen::Known(slices),
             doorman: self.doorman(now),
             checks: ports
@@ -58,7 +59,7 @@ impl Index {
                 .map(|(listener, check)| (listener.clone(), *check))
                 .collect(),
             slice_failures: self.failures.get(key).cloned().unwrap_or_default(),
-            peers: Seen::Known(self.peers(key, now)),
+            peers: self.peers(key, now),
         })
     }
 
@@ -114,10 +115,9 @@ impl Index {
     pub(crate) fn orphan(&self, key: &Key, now: Instant) -> Option<Arc<ObservedSlice>> {
         let slice = self.slices.look(key, now).known()?;
         let workloads: Vec<_> = self.workloads.within(&key.0, now).collect();
-        let routes = if self.workloads.any_unknown_within(&key.0, now) {
-            Seen::Unknown("a ManagedWorkload of its namespace can't be read".to_owned())
-        } else {
-            Seen::Known(workloads.iter().flat_map(|one| routes(Some(one))).collect())
+        let routes = match self.workloads.unknown_within(&key.0, now) {
+            Some(unknown) => Seen::Unknown(told(unknown)),
+            None => Seen::Known(workloads.iter().flat_map(|one| routes(Some(one))).collect()),
         };
         is_orphan(&slice.slice, &routes).then_some(slice)
     }
@@ -135,28 +135,39 @@ impl Index {
         self.defaults
     }
 
-    /// Those that select the target's pods, and those that a route names.
+    /// Those that select the target's pods, and those that a route names. Which pods
+    /// one selects that can't be read isn't known, and it mustn't hold up every pause
+    /// of its namespace: it's passed over, unless a route names it. That one isn't
+    /// gone.
     fn services_of(
         &self,
         observed: &ObservedWorkload,
         target: &Look<ObservedTarget>,
         now: Instant,
-    ) -> Vec<Service> {
+    ) -> Seen<Vec<Service>> {
         let routed: BTreeSet<&str> = routes(Some(observed))
             .map(|route| route.service.as_str())
             .collect();
+        let namespace = &observed.workload.key.namespace;
+        for name in &routed {
+            let key = (namespace.clone(), (*name).to_owned());
+            if let Look::Unknown(why) = self.services.look(&key, now) {
+                return Seen::Unknown(told((&key, why)));
+            }
+        }
         let labels = match target {
             Look::Known(target) => Some(&target.target.template.labels),
             Look::Absent | Look::Unknown(_) => None,
         };
-        self.services
-            .within(&observed.workload.key.namespace, now)
+        let services = self
+            .services
+            .within(namespace, now)
             .filter(|one| {
                 routed.contains(one.service.name.as_str())
                     || labels.is_some_and(|labels| one.service.selects(labels))
             })
-            .map(|one| one.service.clone())
-            .collect()
+            .map(|one| one.service.clone());
+        Seen::Known(services.collect())
     }
 
     fn slices_of(
@@ -197,8 +208,13 @@ impl Index {
         })
     }
 
-    fn peers(&self, key: &WorkloadKey, now: Instant) -> Vec<Peer> {
-        self.workloads
+    /// One that can't be read may share any Service of the namespace.
+    fn peers(&self, key: &WorkloadKey, now: Instant) -> Seen<Vec<Peer>> {
+        if let Some(unknown) = self.workloads.unknown_within(&key.namespace, now) {
+            return Seen::Unknown(told(unknown));
+        }
+        let peers = self
+            .workloads
             .within(&key.namespace, now)
             .filter(|one| one.workload.key != *key)
             .map(|one| Peer {
@@ -208,8 +224,8 @@ impl Index {
                 target: one.workload.spec.target_ref.clone(),
                 phase: one.workload.status.phase,
                 routes: routes(Some(&one)).cloned().collect(),
-            })
-            .collect()
+            });
+        Seen::Known(peers.collect())
     }
 
     /// For one made for a label whose `idle-after` can't be read.
@@ -229,6 +245,11 @@ impl Index {
         };
         optin::never_idle(&target.target.annotations, annotations, self.defaults)
     }
+}
+
+/// What can't be read, and why.
+fn told(((_, name), why): (&Key, String)) -> String {
+    format!("{name}: {why}")
 }
 
 fn seen<T, U>(look: Look<T>, map: impl FnOnce(&T) -> U) -> Seen<U> {
