@@ -31,6 +31,7 @@ use crate::{
     },
     probe::Prober,
     shared::Shared,
+    tell::{Telling, teller},
 };
 
 pub(crate) const NAMESPACE: &str = "ns";
@@ -347,20 +348,32 @@ impl Call {
 /// When tests with a clock that stands still happen.
 pub(crate) const NOW: &str = "2026-11-30T12:00:00Z";
 
-/// One that writes with that client, over that index.
+/// One that writes with that client, over that index; what it tells nobody says.
 pub(crate) fn applier(client: &Client, index: Index) -> Applier {
+    applier_telling(client, index).0
+}
+
+/// The same, and what says its events.
+pub(crate) fn applier_telling(client: &Client, index: Index) -> (Applier, Telling) {
     let (clock, _) = Clock::manual(NOW.parse().unwrap());
     let shared = Arc::new(Shared::new(index));
     let metrics = OperatorMetrics::register(&mut Registry::default());
-    let events = Events::new(client, clock.clone(), "napwake.dev/operator", "operator-1");
+    let (teller, telling) = teller(Arc::new(events(client)));
     let prober = Prober::new(Arc::clone(&shared), clock.clone(), CancellationToken::new());
-    Applier {
+    let applier = Applier {
         client: client.clone(),
         slices: SliceQueue::new(metrics.slices_waiting.clone()),
         prober: Arc::new(prober),
-        events: Arc::new(events),
+        teller,
         shared,
         clock,
         metrics,
-    }
+    };
+    (applier, telling)
+}
+
+/// Events by that client.
+pub(crate) fn events(client: &Client) -> Events {
+    let (clock, _) = Clock::manual(NOW.parse().unwrap());
+    Events::new(client, clock, "napwake.dev/operator", "operator-1")
 }

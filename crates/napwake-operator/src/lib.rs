@@ -19,6 +19,7 @@ mod queue;
 mod reconcile;
 mod run;
 mod shared;
+mod tell;
 mod wake_everybody;
 mod work;
 

@@ -5,7 +5,8 @@ use tokio::time::{Instant, timeout};
 
 use super::*;
 use crate::fixtures::{
-    Server, api, applier, deployment, index, made_by_label, namespace, workload, workload_json,
+    Server, api, applier, deployment, events, index, made_by_label, namespace, workload,
+    workload_json,
 };
 
 const WORKLOADS: &str = "/apis/napwake.dev/v1alpha1/namespaces/ns/managedworkloads";
@@ -24,8 +25,8 @@ where
         index.apply_workload(workload("a", 5, patch), now);
     }
     let applier = applier(&client, index);
-    let (shared, events) = (Arc::clone(&applier.shared), Arc::clone(&applier.events));
-    let opt_ins = OptIns::new(client, shared, events);
+    let events = Arc::new(events(&client));
+    let opt_ins = OptIns::new(client, Arc::clone(&applier.shared), events);
     let server = {
         let running = opt_ins.run(Term::endless());
         tokio::select! {

@@ -63,6 +63,11 @@ impl Hurry {
     pub(crate) async fn comes_up(&self) {
         self.0.cancelled().await;
     }
+
+    /// Whether one has.
+    pub(crate) fn is_up(&self) -> bool {
+        self.0.is_cancelled()
+    }
 }
 
 /// Keys that wait, and keys that are worked on.

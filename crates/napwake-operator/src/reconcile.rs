@@ -13,7 +13,7 @@ use napwake_kit::clock::Clock;
 use tokio::time::Instant;
 
 use crate::{
-    apply::{Applier, ApplyError, Leave},
+    apply::{Applier, ApplyError, Leave, is_wake},
     backoff::{Failures, Waits},
     leader::Term,
     observe::{Look, count_pods},
@@ -84,7 +84,7 @@ impl Reconciler {
 
     async fn settle(&self, key: &WorkloadKey, leave: Leave<'_>) -> Next {
         for _ in 0..ROUNDS {
-            let Some((world, plan)) = self.decide(key).await else {
+            let Some((world, plan)) = self.decide(key, leave).await else {
                 self.failures.over(key);
                 return Next::WhenAsked;
             };
@@ -115,13 +115,14 @@ impl Reconciler {
     }
 
     /// Decides from what is known. Pods are counted only where nothing else is
-    /// to be done, so that no wake waits for it.
-    async fn decide(&self, key: &WorkloadKey) -> Option<(World, Plan)> {
+    /// to be done, and only until a wake comes up, so that none waits for it.
+    async fn decide(&self, key: &WorkloadKey, leave: Leave<'_>) -> Option<(World, Plan)> {
         let (world, plan) = self.decide_with(key, Seen::Unknown("not counted".to_owned()))?;
         if !plan.is_empty() || !World::wants_pods(&world.workload.status) {
             return Some((world, plan));
         }
-        let pods = self.count_pods(&world).await;
+        let counted = leave.unless_a_wake_comes(self.count_pods(&world)).await;
+        let pods = counted.unwrap_or_else(|error| Seen::Unknown(error.to_string()));
         self.decide_with(key, pods)
     }
 
@@ -184,10 +185,6 @@ impl Reconciler {
         }
         wait
     }
-}
-
-const fn is_wake(write: &Write) -> bool {
-    matches!(write, Write::ScaleTarget { from: 0, .. })
 }
 
 const fn is_check(write: &Write) -> bool {

@@ -61,6 +61,14 @@ async fn reconcile<F>(script: impl FnOnce(Server, Arc<Shared>) -> F)
 where
     F: Future<Output = Server>,
 {
+    reconcile_from(stamped(asleep()), script).await;
+}
+
+/// The same over `a` as given.
+async fn reconcile_from<F>(object: Value, script: impl FnOnce(Server, Arc<Shared>) -> F)
+where
+    F: Future<Output = Server>,
+{
     let (client, server) = api();
     let now = Instant::now();
     let mut index = Index::new(
@@ -70,7 +78,7 @@ where
     );
     index.apply_namespace(namespace(1, json!({})), now);
     index.apply_target(deployment("a", 5, marked()), now);
-    index.apply_workload(workload("a", 5, stamped(asleep())), now);
+    index.apply_workload(workload("a", 5, object), now);
     let reconciler = Reconciler::new(applier(&client, index));
     drop(client);
     let shared = Arc::clone(&reconciler.shared);
@@ -105,6 +113,31 @@ async fn a_stamp_leads_straight_to_one_scale_write() {
         let status = server.refuse(409, "Conflict").await;
         assert_eq!(status.line, STATUS);
         assert_eq!(status.body["status"]["phase"], "Resuming");
+        server
+    })
+    .await;
+}
+
+/// ROUTE-39: a wake waits for no count of pods.
+#[tokio::test(start_paused = true)]
+async fn a_wake_passes_a_list_without_an_answer() {
+    let mut stopping = asleep();
+    stopping["status"]["phase"] = json!("Pausing");
+    let pause = stopping["status"]["pause"].as_object_mut().unwrap();
+    pause.remove("pausedAt");
+    reconcile_from(stopping.clone(), async |mut server, shared| {
+        // Conditions, that this one has none of yet.
+        let status = server.refuse(409, "Conflict").await;
+        assert_eq!(status.line, STATUS);
+        stopping["status"] = status.body["status"].clone();
+        let seen = workload("a", 6, stopping.clone());
+        shared.change(|index, now| index.apply_workload(seen, now));
+        let (list, _silence) = server.be_silent().await;
+        assert_eq!(list.line, "GET /api/v1/namespaces/ns/pods");
+        let seen = workload("a", 7, stamped(stopping));
+        shared.change(|index, now| index.apply_workload(seen, now));
+        assert_eq!(server.answer(200, scaled()).await.line, SCALE);
+        assert_eq!(server.refuse(409, "Conflict").await.line, STATUS);
         server
     })
     .await;

@@ -26,6 +26,7 @@ use crate::{
     probe::Prober,
     reconcile::Reconciler,
     shared::Shared,
+    tell::{Telling, teller},
     wake_everybody::Errand,
     work::Work,
 };
@@ -33,7 +34,7 @@ use crate::{
 /// What the operator says its events come from.
 const CONTROLLER: &str = "napwake.dev/operator";
 
-/// How long stopping may take: a call about the Lease, and some.
+/// How long stopping may take: a call about the Lease, the last events, and some.
 const GRACE: Duration = Duration::from_secs(8);
 
 /// Runs the operator until it's told to stop and has given its Lease back.
@@ -54,7 +55,9 @@ pub async fn run(args: OperatorArgs, context: Context) -> Result<(), Fault> {
     });
     let prober = Arc::clone(&parts.applier.prober);
     supervisor.draining("connect checks", prober.stopped());
-    let work = Arc::new(parts.work(&args));
+    let (work, telling) = parts.work(&args);
+    supervisor.draining("events", telling.until(context.token.clone()));
+    let work = Arc::new(work);
     if args.wake_everybody {
         let errand = Errand::new(&args, Arc::clone(&work));
         supervisor.draining("wake everybody", errand.run(context.token.clone()));
@@ -77,6 +80,7 @@ pub async fn run(args: OperatorArgs, context: Context) -> Result<(), Fault> {
 /// What the operator's work is made of.
 struct Parts {
     applier: Applier,
+    telling: Telling,
     events: Arc<Events>,
     shared: Arc<Shared>,
 }
@@ -98,29 +102,32 @@ impl Parts {
         }));
         let instance = args.pod_name.clone();
         let events = Arc::new(Events::new(&client, clock.clone(), CONTROLLER, instance));
+        let (teller, telling) = teller(Arc::clone(&events));
         let stop = context.token.clone();
         let prober = Prober::new(Arc::clone(&shared), clock.clone(), stop);
         let applier = Applier {
             slices: SliceQueue::new(metrics.slices_waiting.clone()),
             prober: Arc::new(prober),
             shared: Arc::clone(&shared),
-            events: Arc::clone(&events),
+            teller,
             client,
             clock,
             metrics,
         };
         Self {
             applier,
+            telling,
             events,
             shared,
         }
     }
 
-    fn work(self, args: &OperatorArgs) -> Work {
+    fn work(self, args: &OperatorArgs) -> (Work, Telling) {
         let opt_ins = OptIns::new(self.applier.client.clone(), self.shared, self.events);
         // Whoever wakes everybody takes no one in.
         let opt_ins = (!args.wake_everybody).then_some(opt_ins);
-        Work::new(Reconciler::new(self.applier), opt_ins, args.caps())
+        let work = Work::new(Reconciler::new(self.applier), opt_ins, args.caps());
+        (work, self.telling)
     }
 }
 

@@ -5,6 +5,7 @@ use kube::Resource;
 use napwake_api::ManagedWorkload;
 use napwake_cluster::events::{Kind, Limit, Notice};
 use napwake_decide::{
+    World, Write,
     plan::{Event, EventType},
     world::Workload,
 };
@@ -12,14 +13,14 @@ use napwake_decide::{
 use super::Applier;
 
 impl Applier {
-    /// Says it; what can't be said is lost.
-    pub(super) async fn emit(&self, workload: &Workload, event: Event) {
+    /// Has it said, and doesn't wait for that; what can't be said is lost.
+    pub(super) fn tell(&self, workload: &Workload, event: Event) {
         let Event {
             type_,
             reason,
             note,
         } = event;
-        let notice = Notice {
+        self.teller.tell(Notice {
             kind: match type_ {
                 EventType::Normal => Kind::Normal,
                 EventType::Warning => Kind::Warning,
@@ -30,15 +31,15 @@ impl Applier {
             regarding: reference(workload),
             related: None,
             limit: Limit::None,
-        };
-        if let Err(error) = self.events.publish(notice).await {
-            tracing::warn!(
-                namespace = workload.key.namespace,
-                workload = workload.key.name,
-                reason,
-                %error,
-                "an event is lost"
-            );
+        });
+    }
+
+    /// The events among these writes.
+    pub(super) fn tell_all(&self, world: &World, writes: impl Iterator<Item = Write>) {
+        for write in writes {
+            if let Write::Event(event) = write {
+                self.tell(&world.workload, event);
+            }
         }
     }
 }

@@ -19,6 +19,10 @@
 //! Right before each call it's asked whether this process still leads. That
 //! keeps two from working against each other. A write that comes too late all the
 //! same does no harm, because of its precondition.
+//!
+//! Once a wake has come up for the workload a plan without it ends, and the next one
+//! begins with it. Slices are the slow part,
+//! so they are given up in the midst; events are told beside the plan.
 
 mod events;
 mod everybody;
@@ -35,18 +39,20 @@ use kube::{
     api::{PatchParams, PostParams},
 };
 use napwake_api::names::OPERATOR_FIELD_MANAGER;
-use napwake_cluster::events::Events;
 use napwake_decide::{Plan, World, Write};
 use napwake_kit::clock::Clock;
 
 pub(crate) use self::slices::SliceQueue;
-use crate::{leader::Term, metrics::OperatorMetrics, probe::Prober, queue::Hurry, shared::Shared};
+use crate::{
+    leader::Term, metrics::OperatorMetrics, probe::Prober, queue::Hurry, shared::Shared,
+    tell::Teller,
+};
 
 /// Writes what a plan says.
 pub(crate) struct Applier {
     pub(crate) client: Client,
     pub(crate) shared: Arc<Shared>,
-    pub(crate) events: Arc<Events>,
+    pub(crate) teller: Teller,
     pub(crate) clock: Clock,
     pub(crate) prober: Arc<Prober>,
     pub(crate) slices: SliceQueue,
@@ -70,7 +76,7 @@ pub(crate) enum ApplyError {
     /// Another operator may lead by now.
     #[error("not the leader any more")]
     NotLeader,
-    /// A wake has come up for the same workload while a slice waited for its turn.
+    /// A wake has come up for the same workload, and this wasn't it.
     #[error("a wake comes first")]
     WakeFirst,
 }
@@ -89,8 +95,8 @@ impl ApplyError {
 }
 
 impl Applier {
-    /// Carries out the plan, up to the first write that fails. A slice or an event
-    /// that can't be written ends nothing.
+    /// Carries out the plan, up to the first write that fails, or that a wake comes
+    /// before. A slice or an event that can't be written ends nothing.
     pub(crate) async fn apply(
         &self,
         leave: Leave<'_>,
@@ -102,8 +108,22 @@ impl Applier {
             again: _,
             report: _,
         } = plan;
-        for write in writes {
-            self.write(leave, world, write).await?;
+        let wakes = writes.iter().any(is_wake);
+        let mut is_recorded = false;
+        let mut writes = writes.into_iter();
+        while let Some(write) = writes.next() {
+            let records = matches!(write, Write::WriteStatus { .. });
+            let done = if wakes || is_at_once(&write) || !leave.hurry.is_up() {
+                self.write(leave, world, write).await
+            } else {
+                Err(ApplyError::WakeFirst)
+            };
+            if let Err(error) = done {
+                // No later plan tells what this status says.
+                self.tell_all(world, writes.filter(|_| is_recorded));
+                return Err(error);
+            }
+            is_recorded |= records;
         }
         Ok(())
     }
@@ -132,7 +152,8 @@ impl Applier {
                     .await?;
             }
             Write::ApplySlice { slice, over } => {
-                self.apply_slice(leave, &workload.key, slice, over).await?;
+                let applied = self.apply_slice(leave.term, &workload.key, slice, over);
+                leave.unless_a_wake_comes(applied).await??;
             }
             Write::DeleteSlice {
                 name,
@@ -144,7 +165,8 @@ impl Applier {
                     uid,
                     version: resource_version,
                 };
-                self.delete_slice(leave, &workload.key, &slice).await?;
+                let deleted = self.delete_slice(leave.term, &workload.key, &slice);
+                leave.unless_a_wake_comes(deleted).await??;
             }
             Write::CheckListeners(listeners) => self.prober.check(&workload.key, listeners),
             Write::WriteStatus {
@@ -160,7 +182,7 @@ impl Applier {
             Write::RemoveFinalizer { resource_version } => {
                 self.remove_finalizer(workload, &resource_version).await?;
             }
-            Write::Event(event) => self.emit(workload, event).await,
+            Write::Event(event) => self.tell(workload, event),
         }
         Ok(())
     }
@@ -173,6 +195,30 @@ pub(crate) struct Leave<'a> {
     pub(crate) term: &'a Term,
     /// While no wake waits for it to end.
     pub(crate) hurry: &'a Hurry,
+}
+
+impl Leave<'_> {
+    /// What comes of `work`, which is dropped where it stands once a wake comes up.
+    pub(crate) async fn unless_a_wake_comes<T>(
+        self,
+        work: impl Future<Output = T>,
+    ) -> Result<T, ApplyError> {
+        tokio::select! {
+            biased;
+            () = self.hurry.comes_up() => Err(ApplyError::WakeFirst),
+            done = work => Ok(done),
+        }
+    }
+}
+
+/// Whether it gives a workload its replicas back.
+pub(crate) const fn is_wake(write: &Write) -> bool {
+    matches!(write, Write::ScaleTarget { from: 0, .. })
+}
+
+/// Whether nothing is waited for.
+const fn is_at_once(write: &Write) -> bool {
+    matches!(write, Write::CheckListeners(_) | Write::Event(_))
 }
 
 /// Whether this process still leads.

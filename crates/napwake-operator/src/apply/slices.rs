@@ -3,7 +3,9 @@
 //! Failures are noted in the index and hold nothing up (ROUTE-38, ROUTE-39). A
 //! foreign slice is never written (ROUTE-72). All writes pass one bounded queue,
 //! so that moving a thousand Services leaves room for a wake (DRAIN-07). A wake of
-//! a workload whose own slice waits there takes that slice out of the queue.
+//! the same workload takes its slice out of that queue, and gives up the call about
+//! it that is under way: whatever came of that call, the preconditions of the next
+//! one hold.
 
 use std::sync::Arc;
 
@@ -22,11 +24,10 @@ use prometheus_client::metrics::gauge::Gauge;
 use serde_json::{Value, json};
 use tokio::sync::{Semaphore, SemaphorePermit};
 
-use super::{Applier, ApplyError, Leave, ask, patch_params, post_params};
+use super::{Applier, ApplyError, ask, patch_params, post_params};
 use crate::{
     leader::Term,
     observe::{convert, convert::ObservedSlice, thin},
-    queue::Hurry,
 };
 
 /// Slice writes under way at once (F-163).
@@ -48,9 +49,9 @@ impl SliceQueue {
         }
     }
 
-    /// Waits for a turn and asks whether there's still leave to write. There's
-    /// no permit once the queue is closed, which it never is.
-    async fn turn(&self, leave: Leave<'_>) -> Result<Option<SemaphorePermit<'_>>, ApplyError> {
+    /// Waits for a turn and asks whether this process still leads. There's no permit
+    /// once the queue is closed, which it never is.
+    async fn turn(&self, term: &Term) -> Result<Option<SemaphorePermit<'_>>, ApplyError> {
         /// Counts for as long as it's waited, by whatever path that ends.
         struct Counted<'a>(&'a Gauge);
         impl Drop for Counted<'_> {
@@ -60,12 +61,8 @@ impl SliceQueue {
         }
         self.waiting.inc();
         let _waiting = Counted(&self.waiting);
-        let permit = tokio::select! {
-            biased;
-            permit = self.turns.acquire() => permit.ok(),
-            () = leave.hurry.comes_up() => return Err(ApplyError::WakeFirst),
-        };
-        ask(leave.term)?;
+        let permit = self.turns.acquire().await.ok();
+        ask(term)?;
         Ok(permit)
     }
 
@@ -98,12 +95,12 @@ impl Applier {
     /// Creates the slice or writes over the one that was seen.
     pub(super) async fn apply_slice(
         &self,
-        leave: Leave<'_>,
+        term: &Term,
         key: &WorkloadKey,
         slice: SliceSpec,
         over: Over,
     ) -> Result<(), ApplyError> {
-        let _turn = self.slices.turn(leave).await?;
+        let _turn = self.slices.turn(term).await?;
         let written = match over {
             Over::Nothing => self.create_slice(&key.namespace, &slice).await,
             Over::Existing {
@@ -121,11 +118,11 @@ impl Applier {
     /// Deletes the slice, if it's as it was seen.
     pub(super) async fn delete_slice(
         &self,
-        leave: Leave<'_>,
+        term: &Term,
         key: &WorkloadKey,
         slice: &Found,
     ) -> Result<(), ApplyError> {
-        let written = match self.delete(leave, &key.namespace, slice).await {
+        let written = match self.delete(term, &key.namespace, slice).await {
             Ok(()) => Written::Done,
             Err(ApplyError::Stale { .. }) => Written::Stale,
             Err(ApplyError::Failed { source, .. }) => Written::Failed(refused(&source)),
@@ -142,27 +139,17 @@ impl Applier {
         term: &Term,
         orphan: &ObservedSlice,
     ) -> Result<(), ApplyError> {
-        let hurry = Hurry::default();
-        let leave = Leave {
-            term,
-            hurry: &hurry,
-        };
         let slice = Found {
             name: orphan.slice.spec.name.clone(),
             uid: orphan.slice.uid.clone(),
             version: orphan.slice.resource_version.clone(),
         };
-        self.delete(leave, &orphan.namespace, &slice).await
+        self.delete(term, &orphan.namespace, &slice).await
     }
 
     /// One that isn't there any more is deleted.
-    async fn delete(
-        &self,
-        leave: Leave<'_>,
-        namespace: &str,
-        slice: &Found,
-    ) -> Result<(), ApplyError> {
-        let _turn = self.slices.turn(leave).await?;
+    async fn delete(&self, term: &Term, namespace: &str, slice: &Found) -> Result<(), ApplyError> {
+        let _turn = self.slices.turn(term).await?;
         let params = DeleteParams::default().preconditions(Preconditions {
             uid: Some(slice.uid.clone()),
             resource_version: Some(slice.version.clone()),

@@ -14,17 +14,33 @@ use napwake_decide::{
 };
 use rstest::rstest;
 use serde_json::{Value, json};
+use tokio_util::sync::CancellationToken;
 
 use super::*;
-use crate::fixtures::{
-    Call, Server, api, applier, deployment, deployment_json, index, key, slice, slice_json,
-    workload, workload_json,
+use crate::{
+    fixtures::{
+        Call, Server, api, applier, applier_telling, deployment, deployment_json, index, key,
+        slice, slice_json, workload, workload_json,
+    },
+    queue::{Queue, Urgency},
 };
 
 /// Carries out `writes` while `answers` plays the API server, and checks that
 /// no call was made but those that it answered.
 async fn carry_out<F>(
     writes: Vec<Write>,
+    answers: impl FnOnce(Server) -> F,
+) -> (Result<(), ApplyError>, Applied)
+where
+    F: Future<Output = (Server, Vec<Call>)>,
+{
+    carry_out_in_a_hurry(writes, &Hurry::default(), answers).await
+}
+
+/// The same until a wake comes up.
+async fn carry_out_in_a_hurry<F>(
+    writes: Vec<Write>,
+    hurry: &Hurry,
     answers: impl FnOnce(Server) -> F,
 ) -> (Result<(), ApplyError>, Applied)
 where
@@ -42,11 +58,8 @@ where
     drop(client);
     let mut plan = Plan::nothing(Timestamp::UNIX_EPOCH);
     plan.writes = writes;
-    let (term, hurry) = (Term::endless(), Hurry::default());
-    let leave = Leave {
-        term: &term,
-        hurry: &hurry,
-    };
+    let term = Term::endless();
+    let leave = Leave { term: &term, hurry };
     let (result, (server, calls)) =
         tokio::join!(applier.apply(leave, &world, plan), answers(server));
     let shared = Arc::clone(&applier.shared);
@@ -250,28 +263,119 @@ async fn a_deleted_one_is_gone_once_its_last_finalizer_is_off() {
     assert!(known.is_none());
 }
 
-/// An event that can't be said is lost, and the plan goes on.
+fn event(note: &str) -> Write {
+    Write::Event(Event {
+        type_: EventType::Warning,
+        reason: event::NO_READINESS_PROBE,
+        note: note.to_owned(),
+    })
+}
+
+/// Carries out `writes` while `answers` plays the API server, and then says the
+/// events that were told.
+async fn carry_out_and_tell<F>(
+    writes: Vec<Write>,
+    hurry: &Hurry,
+    answers: impl FnOnce(Server) -> F,
+) -> (Result<(), ApplyError>, Vec<Value>)
+where
+    F: Future<Output = Server>,
+{
+    let (client, server) = api();
+    let (mut index, now) = (index(), tokio::time::Instant::now());
+    index.apply_workload(workload("a", 5, json!({})), now);
+    let seen = Seen::Unknown(String::new());
+    let world = index.world(&key("a"), seen, now).unwrap();
+    let (applier, telling) = applier_telling(&client, index);
+    drop(client);
+    let mut plan = Plan::nothing(Timestamp::UNIX_EPOCH);
+    plan.writes = writes;
+    let term = Term::endless();
+    let leave = Leave { term: &term, hurry };
+    let (result, mut server) = tokio::join!(applier.apply(leave, &world, plan), answers(server));
+    // Nobody is left who could tell more.
+    drop(applier);
+    let said = async {
+        let mut said = Vec::new();
+        for _ in 0..2 {
+            said.push(server.answer(201, json!({})).await);
+        }
+        (server, said)
+    };
+    let (Ok(()), (server, said)) = tokio::join!(telling.until(CancellationToken::new()), said);
+    server.done().await;
+    let bodies = said.into_iter().map(|call| {
+        let events = "POST /apis/events.k8s.io/v1/namespaces/ns/events";
+        assert_eq!(call.line, events);
+        call.body
+    });
+    (result, bodies.collect())
+}
+
+/// ROUTE-39: a plan waits for no event.
 #[tokio::test(start_paused = true)]
 async fn events_hold_nothing_up() {
-    let event = |note: &str| {
-        Write::Event(Event {
-            type_: EventType::Warning,
-            reason: event::NO_READINESS_PROBE,
-            note: note.to_owned(),
-        })
+    let writes = vec![event("one"), event("two")];
+    let (result, said) = carry_out_and_tell(writes, &Hurry::default(), async |server| server).await;
+    result.unwrap();
+    for (event, note) in said.iter().zip(["one", "two"]) {
+        assert_eq!(event["regarding"]["kind"], "ManagedWorkload");
+        assert_eq!(event["regarding"]["uid"], "mw-a");
+        let told = (&event["type"], &event["note"]);
+        assert_eq!(told, (&json!("Warning"), &json!(note)));
+    }
+}
+
+/// What a status says that is written is told, though a wake ends the plan before its
+/// slices are.
+#[tokio::test(start_paused = true)]
+async fn what_is_recorded_is_told() {
+    let status = Write::WriteStatus {
+        resource_version: "5".to_owned(),
+        status: Box::default(),
     };
-    let (result, applied) = carry_out(vec![event("one"), event("two")], async |mut server| {
-        let first = server.refuse(403, "Forbidden").await;
-        let second = server.answer(201, json!({})).await;
-        (server, vec![first, second])
+    let queue = Queue::new();
+    let hurry = queue.begin(key("a"));
+    let writes = vec![status, slices::create(), event("one"), event("two")];
+    let (result, said) = carry_out_and_tell(writes, &hurry, async |mut server| {
+        server.answer(200, workload_json("a", 6, json!({}))).await;
+        let (_call, silence) = server.be_silent().await;
+        queue.add(key("a"), Urgency::Wake);
+        tokio::task::yield_now().await;
+        drop(silence);
+        server
     })
     .await;
-    result.unwrap();
-    let second = &applied.calls[1].body;
-    assert_eq!(second["regarding"]["kind"], "ManagedWorkload");
-    assert_eq!(second["regarding"]["uid"], "mw-a");
-    assert_eq!(
-        (&second["type"], &second["note"]),
-        (&json!("Warning"), &json!("two"))
-    );
+    assert!(matches!(result, Err(ApplyError::WakeFirst)), "{result:?}");
+    assert_eq!(said.len(), 2);
+}
+
+/// ROUTE-39: once a wake has come up nothing is written but that wake, least of all
+/// a stop.
+#[rstest]
+#[case::wake(scale(0, 3), true)]
+#[case::stop(scale(1, 0), false)]
+#[case::mark(mark(Some(1)), false)]
+#[case::slice(slices::create(), false)]
+#[case::finalizer(Write::AddFinalizer { resource_version: "5".to_owned() }, false)]
+#[tokio::test(start_paused = true)]
+async fn only_a_wake_is_written_once_one_has_come_up(#[case] write: Write, #[case] passes: bool) {
+    let queue = Queue::new();
+    let hurry = queue.begin(key("a"));
+    queue.add(key("a"), Urgency::Wake);
+    let answers = async |mut server: Server| {
+        let mut calls = Vec::new();
+        if passes {
+            calls.push(server.answer(200, scale_json(9, 3)).await);
+        }
+        (server, calls)
+    };
+    let (result, _) = carry_out_in_a_hurry(vec![write], &hurry, answers).await;
+    match result {
+        Ok(()) => assert!(passes),
+        Err(error) => assert!(
+            !passes && matches!(error, ApplyError::WakeFirst),
+            "{error:?}"
+        ),
+    }
 }

@@ -3,10 +3,7 @@
 use tokio::sync::SemaphorePermit;
 
 use super::*;
-use crate::{
-    apply::slices::Found,
-    queue::{Queue, Urgency},
-};
+use crate::apply::slices::Found;
 
 fn spec() -> SliceSpec {
     SliceSpec {
@@ -32,7 +29,7 @@ fn spec() -> SliceSpec {
     }
 }
 
-fn create() -> Write {
+pub(super) fn create() -> Write {
     Write::ApplySlice {
         slice: spec(),
         over: Over::Nothing,
@@ -254,6 +251,28 @@ async fn a_slice_in_the_queue_gives_way_to_a_wake(#[case] write: Write) {
     assert!(matches!(result, Err(ApplyError::WakeFirst)), "{result:?}");
 }
 
+/// ROUTE-39: nor for the answer about a slice of its own. That none came is no
+/// failure of the slice, and nothing more of the plan is written.
+#[rstest]
+#[case::applied(create())]
+#[case::deleted(delete())]
+#[tokio::test(start_paused = true)]
+async fn a_slice_under_way_gives_way_to_a_wake(#[case] write: Write) {
+    let queue = Queue::new();
+    let hurry = queue.begin(key("a"));
+    let more = vec![write, create(), scale(1, 0)];
+    let (result, applied) = carry_out_in_a_hurry(more, &hurry, async |mut server| {
+        let (call, silence) = server.be_silent().await;
+        queue.add(key("a"), Urgency::Wake);
+        tokio::task::yield_now().await;
+        drop(silence);
+        (server, vec![call])
+    })
+    .await;
+    assert!(matches!(result, Err(ApplyError::WakeFirst)), "{result:?}");
+    assert!(applied.world().slice_failures.is_empty());
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_deleted_slice_is_not_seen_again() {
     let (client, mut server) = api();
@@ -270,12 +289,8 @@ async fn a_deleted_slice_is_not_seen_again() {
         uid: "slice-a-o1".to_owned(),
         version: "5".to_owned(),
     };
-    let (term, hurry) = (Term::endless(), Hurry::default());
-    let leave = Leave {
-        term: &term,
-        hurry: &hurry,
-    };
-    let deleting = applier.delete_slice(leave, &key, &seen);
+    let term = Term::endless();
+    let deleting = applier.delete_slice(&term, &key, &seen);
     let (deleted, _) = tokio::join!(deleting, server.answer(200, success));
     deleted.unwrap();
     // The watch shows it once more before its deletion.
