@@ -4,7 +4,7 @@
 use crate::Span;
 
 /// How long a route that leaves is still served: the operator puts the end on
-/// record, the doorman closes the port then (DRAIN-17).
+/// record, the doorman counts from when it sees the drain begin (DRAIN-17).
 pub const ROUTE_DRAIN: Span = Span::from_secs(30);
 
 /// How far ahead of one's own clock a stamp may be, for clocks differ (T-12).

@@ -6,6 +6,7 @@ use std::{
     time::Duration,
 };
 
+use napwake_api::agreed::ROUTE_DRAIN;
 use napwake_testkit::{Result, wait};
 
 use crate::{
@@ -88,19 +89,20 @@ impl Doorman {
 
     /// Waits until it listens on a port, in both families.
     pub async fn listens(&self, port: u16) -> Result<()> {
-        self.until_listens(port, true).await
+        self.until_listens(port, true, SOON).await
     }
 
-    /// Waits until it no longer does.
+    /// Waits until it no longer does, over a drain if need be.
     pub async fn closes(&self, port: u16) -> Result<()> {
-        self.until_listens(port, false).await
+        self.until_listens(port, false, ROUTE_DRAIN.get() + SOON)
+            .await
     }
 
-    async fn until_listens(&self, port: u16, wanted: bool) -> Result<()> {
+    async fn until_listens(&self, port: u16, wanted: bool, within: Duration) -> Result<()> {
         for address in self.addresses.map(|address| SocketAddr::new(address, port)) {
             let what = format!("a listener on {address}: {wanted}");
             let probe = || hosts::is_listened_on(address);
-            wait::until(&what, SOON, probe, |is| *is == wanted).await?;
+            wait::until(&what, within, probe, |is| *is == wanted).await?;
         }
         Ok(())
     }

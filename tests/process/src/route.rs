@@ -3,11 +3,12 @@
 
 use std::net::{IpAddr, SocketAddr};
 
-use jiff::{SignedDuration, Timestamp};
+use jiff::Timestamp;
 use k8s_openapi::api::{core::v1::Pod, discovery::v1::EndpointSlice};
 use kube::api::{DeleteParams, Patch, PatchParams};
 use napwake_api::{
     ManagedWorkload,
+    agreed::ROUTE_DRAIN,
     names::{signal, slice as names},
     stamp::{self, LastRequest},
     workload::Phase,
@@ -176,14 +177,9 @@ impl Route<'_> {
             .await
     }
 
-    /// Writes that the route drains for so long, in this phase of the workload.
-    pub async fn drains(
-        &self,
-        doorman: &Doorman,
-        phase: Phase,
-        left: SignedDuration,
-    ) -> Result<()> {
-        let until = managed::now() + left;
+    /// Writes that the route drains from now on, in this phase of the workload.
+    pub async fn drains(&self, doorman: &Doorman, phase: Phase) -> Result<()> {
+        let until = managed::now() + ROUTE_DRAIN.get();
         let draining = self.listed("Draining", Some(until));
         self.rewrites(doorman, phase, &[draining]).await
     }

@@ -427,7 +427,8 @@ impl Drain {
         }
     }
 
-    /// A drain that the operator ends at `until`.
+    /// A drain that was under way before this doorman: the operator ends it at
+    /// `until`.
     fn until(until: Timestamp, now: Now) -> Self {
         let left = Duration::try_from(until.duration_since(now.time)).unwrap_or_default();
         let closes = now.instant + left.min(ROUTE_LISTENS);
@@ -439,6 +440,11 @@ impl Drain {
 }
 
 /// How a listed route is served: it drains once everybody who lists it says so.
+///
+/// Where it was served before, its drain begins now, by the steady clock: the end
+/// that the operator wrote is by another machine's clock, which may differ from ours
+/// by more than the drain is long (T-12, DRAIN-17). That end counts for a doorman that
+/// finds the drain as it starts. A port's rest of a minute covers both.
 fn serving(claimed: &Claimed, before: Option<Serving>, now: Now) -> Serving {
     let mut ends = Vec::with_capacity(claimed.len());
     for (_, state) in claimed {
@@ -447,12 +453,13 @@ fn serving(claimed: &Claimed, before: Option<Serving>, now: Now) -> Serving {
             ClaimState::Draining(until) => ends.push(*until),
         }
     }
-    if let Some(draining @ Serving::Draining(_)) = before {
-        return draining;
-    }
-    Serving::Draining(match ends.into_iter().flatten().max() {
-        Some(until) => Drain::until(until, now),
-        None => Drain::beginning(now.instant),
+    let recorded = || ends.into_iter().flatten().max();
+    Serving::Draining(match before {
+        Some(Serving::Draining(drain)) => drain,
+        Some(Serving::Live) => Drain::beginning(now.instant),
+        None => recorded().map_or(Drain::beginning(now.instant), |until| {
+            Drain::until(until, now)
+        }),
     })
 }
 

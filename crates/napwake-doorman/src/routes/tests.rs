@@ -262,6 +262,34 @@ async fn a_recorded_drain_ends_once() {
     assert_eq!(fixture.ports(), [0; 0]);
 }
 
+/// DRAIN-17, T-12: whose clock differs from the operator's serves a drain that it sees
+/// begin for 30 s all the same.
+#[rstest]
+#[case::behind(60)]
+#[case::alike(30)]
+#[case::ahead(10)]
+#[case::ahead_by_the_drain(0)]
+#[case::further_ahead(-30)]
+#[tokio::test(start_paused = true)]
+async fn a_drain_is_as_long_by_any_clock(#[case] left: i64) {
+    let mut fixture = Fixture::new();
+    fixture.put("Paused", "Routed", &json!({}));
+    let until = now() + jiff::SignedDuration::from_secs(left);
+    fixture.put("Running", "Draining", &draining_until(&until.to_string()));
+    fixture.pass(29);
+    assert_eq!(fixture.ports(), [20_001]);
+    fixture.pass(1);
+    assert_eq!(fixture.ports(), [0; 0]);
+}
+
+/// A drain that the operator ends then.
+fn draining_until(until: &str) -> Value {
+    json!({ "status": { "doorman": { "routes": [{
+        "service": "api", "port": { "name": "http", "number": 80 }, "doormanPort": 20001,
+        "families": ["IPv4"], "state": "Draining", "drainingUntil": until,
+    }] } } })
+}
+
 /// One that starts during a drain serves what is left of it.
 #[rstest]
 #[case::half("2026-11-30T10:05:12.000000Z", 12)]
@@ -273,11 +301,7 @@ async fn a_drain_found_at_the_start_is_served_to_its_end(
     #[case] expected: u64,
 ) {
     let mut fixture = Fixture::new();
-    let more = json!({ "status": { "doorman": { "routes": [{
-        "service": "api", "port": { "name": "http", "number": 80 }, "doormanPort": 20001,
-        "families": ["IPv4"], "state": "Draining", "drainingUntil": until,
-    }] } } });
-    fixture.put("Running", "Draining", &more);
+    fixture.put("Running", "Draining", &draining_until(until));
     let mut served = 0;
     while fixture.ports() == [20_001] {
         fixture.pass(1);

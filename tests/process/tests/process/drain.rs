@@ -2,8 +2,7 @@
 
 use std::{net::SocketAddr, time::Duration};
 
-use jiff::SignedDuration;
-use napwake_api::workload::Phase;
+use napwake_api::{agreed::ROUTE_DRAIN, workload::Phase};
 use napwake_tests_process::{
     Result, SOON,
     caller::{Caller, GET},
@@ -67,9 +66,9 @@ async fn one_that_stops_goes_on_holding() {
 }
 
 /// DRAIN-18, DRAIN-19: while the route drains, callers are passed to a Ready pod
-/// and held for one, and nothing is woken; its port closes when the operator
-/// says, and who was taken in stays. So it is where the workload runs again, and
-/// where it is paused and this route alone was given up.
+/// and held for one, and nothing is woken; its port closes in the end, and who was
+/// taken in stays. So it is where the workload runs again, and where it is paused and
+/// this route alone was given up.
 #[rstest]
 #[case(Phase::Running)]
 #[case(Phase::Paused)]
@@ -82,9 +81,7 @@ async fn a_draining_route_passes_and_wakes_nothing(#[case] phase: Phase) {
             .backend("web-1", world.pod(0), Standing::Ready)
             .await?;
         let doorman = world.doorman().await?;
-        route
-            .drains(&doorman, phase, SignedDuration::from_secs(8))
-            .await?;
+        route.drains(&doorman, phase).await?;
         let mut passed = Caller::calling(world.caller(0), route.at(&doorman), GET).await?;
         passed.expect(b"hi\n").await?;
         passed.expect(GET).await?;
@@ -133,14 +130,13 @@ async fn a_drain_ends_where_the_workload_pauses_again() {
     world::with("again", async |world| {
         let route = world.route("web").make().await?;
         let doorman = world.doorman().await?;
-        route
-            .drains(&doorman, Phase::Running, SignedDuration::from_secs(2))
-            .await?;
+        route.drains(&doorman, Phase::Running).await?;
         route.enters(&doorman, Phase::Paused).await?;
         let mut caller = Caller::calling(world.caller(0), route.at(&doorman), GET).await?;
         route.stamped().await?;
         // Beyond what was the drain's end.
-        caller.is_held_for(Duration::from_secs(3)).await?;
+        let beyond = ROUTE_DRAIN.get() + Duration::from_secs(1);
+        caller.is_held_for(beyond).await?;
         doorman.listens(route.port).await
     })
     .await;

@@ -2,7 +2,6 @@
 
 use std::{io, sync::Arc, time::Duration};
 
-use jiff::SignedDuration;
 use napwake_api::workload::Phase;
 use napwake_tests_process::{
     Result, SOON,
@@ -171,9 +170,7 @@ async fn the_first_answer_is_never_cut_short() {
             .backend("web-1", world.pod(0), Standing::Ready)
             .await?;
         let first = caller.read(BULK / 2, 3 * SOON).await?;
-        route
-            .drains(&doorman, Phase::Running, SignedDuration::from_secs(0))
-            .await?;
+        route.drains(&doorman, Phase::Running).await?;
         doorman.closes(route.port).await?;
         let rest = caller.ending(3 * SOON).await?;
         let got = [first, rest.bytes].concat();
