@@ -2,7 +2,7 @@
 //!
 //! Owns the writes that wake. Many callers ask, and one stamp is written: each
 //! workload has one pending wake at a time, apart from the connections that asked
-//! for it (T-62). It is tried again every two seconds until it is allowed and
+//! for it and from the one route that the first of them came by (T-62). It is tried again every two seconds until it is allowed and
 //! written, or nobody who asked would still be there.
 //! Changes that annotation and `napwake.dev/last-request-from`, and nothing else.
 
@@ -27,7 +27,7 @@ use tokio_util::task::TaskTracker;
 
 use self::click::Click;
 use self::pursuit::Pursuit;
-use self::slot::Pending;
+use self::slot::{Joiner, Wanted};
 pub use self::slot::{Obstacle, Slot};
 pub use self::stamp::{ApiStamper, AsRead, StampError, StampValue, Stamper};
 pub use self::warmth::{keep_warm, warm};
@@ -131,23 +131,32 @@ impl<S: Stamper> Wakes<S> {
     }
 
     fn ask_one(&self, route: &RouteHandle, workload: &Workload, asker: Asker, until: Instant) {
-        let slot = &workload.slot;
-        let mut state = slot.state.lock();
+        let Some(pause) = workload.state.pause() else {
+            return;
+        };
+        let mut state = workload.slot.state.lock();
         if state.need(workload, self.shared.clock.now()) == Need::Nothing {
             return;
         }
-        if let Some(pending) = &mut state.pending {
-            pending.join(asker, until, &slot.joined);
-            return;
-        }
-        state.pending = Some(Pending {
+        let joined = state.join_or_begin(Wanted {
+            workload: &workload.key,
+            pause,
             asker,
+            route,
             until,
-            obstacle: None,
         });
         drop(state);
-        let pursuit = Pursuit::new(Arc::clone(&self.shared), route.clone(), workload);
-        self.shared.tasks.spawn(pursuit.run());
+        if let Some(joined) = joined {
+            let pursuit = Pursuit {
+                shared: Arc::clone(&self.shared),
+                workload: workload.key.clone(),
+                slot: Arc::clone(&workload.slot),
+                pause,
+                joined,
+                charged: false,
+            };
+            self.shared.tasks.spawn(pursuit.run());
+        }
     }
 }
 
@@ -171,14 +180,24 @@ impl<S: Stamper> Wakes<S> {
             };
             let (tell, pressed) = oneshot::channel();
             pressing.push(pressed);
-            let joined = workload.slot.join(asker, until);
-            if joined {
+            let is_pending = workload.slot.join(Wanted {
+                workload: &workload.key,
+                pause,
+                asker,
+                route,
+                until,
+            });
+            if is_pending {
                 tell.send(Press::Stamp).ok();
                 continue;
             }
             let shared = Arc::clone(&self.shared);
             let subject = (Arc::clone(workload), pause);
-            let click = Click::new(shared, route.clone(), subject, asker, until);
+            let joiner = Joiner {
+                asker,
+                route: route.clone(),
+            };
+            let click = Click::new(shared, joiner, subject, until);
             self.shared.tasks.spawn(click.run(tell));
         }
         let pressed = futures::future::join_all(pressing).await;

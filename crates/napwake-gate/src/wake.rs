@@ -28,8 +28,12 @@ pub struct Wakeable {
 #[must_use]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Need {
-    /// Stamp. It counts against the allowance (LIMIT-15).
-    Stamp,
+    /// Stamp: this pause has no stamp yet. It counts against the allowance
+    /// (LIMIT-15).
+    Wake,
+    /// Stamp anew, so that the operator sees that somebody is still there (T-65).
+    /// It wakes nothing and counts against nothing.
+    Refresh,
     /// Nothing: it wakes already, or has nothing to wake (T-65, T-124).
     Nothing,
 }
@@ -47,7 +51,7 @@ pub fn need(workload: Wakeable, now: Timestamp) -> Need {
     };
     match (workload.phase, stamped) {
         (Phase::Running | Phase::Resuming, _) | (Phase::Paused, Some(_)) => Need::Nothing,
-        (Phase::Paused | Phase::Pausing, None) => Need::Stamp,
+        (Phase::Paused | Phase::Pausing, None) => Need::Wake,
         (Phase::Pausing, Some(stamp)) => refresh(stamp.at(), now),
     }
 }
@@ -74,7 +78,7 @@ pub fn newest(
 fn refresh(stamped: Timestamp, now: Timestamp) -> Need {
     let age = now.duration_since(stamped);
     if age >= jiff::SignedDuration::try_from(REFRESH).unwrap_or_default() {
-        Need::Stamp
+        Need::Refresh
     } else {
         Need::Nothing
     }
@@ -91,21 +95,21 @@ mod tests {
     /// T-65, T-124: one stamp a pause, refreshed every 5 s while pausing. T-12: one
     /// that the operator passes over, for it lies too far ahead, is none.
     #[rstest]
-    #[case::first(Phase::Paused, None, "10:00:30", Need::Stamp)]
-    #[case::of_an_older_pause(Phase::Paused, Some("09:59:59.999999"), "10:00:30", Need::Stamp)]
+    #[case::first(Phase::Paused, None, "10:00:30", Need::Wake)]
+    #[case::of_an_older_pause(Phase::Paused, Some("09:59:59.999999"), "10:00:30", Need::Wake)]
     #[case::already_asked(Phase::Paused, Some("10:00:20.000000"), "10:00:30", Need::Nothing)]
     #[case::asked_long_ago(Phase::Paused, Some("10:00:20.000000"), "11:00:30", Need::Nothing)]
-    #[case::first_while_pausing(Phase::Pausing, None, "10:00:01", Need::Stamp)]
+    #[case::first_while_pausing(Phase::Pausing, None, "10:00:01", Need::Wake)]
     #[case::just_called_off(Phase::Pausing, Some("10:00:01.000000"), "10:00:05", Need::Nothing)]
-    #[case::refreshes(Phase::Pausing, Some("10:00:01.000000"), "10:00:06", Need::Stamp)]
+    #[case::refreshes(Phase::Pausing, Some("10:00:01.000000"), "10:00:06", Need::Refresh)]
     #[case::stamped_ahead(Phase::Pausing, Some("10:00:09.000000"), "10:00:06", Need::Nothing)]
     #[case::a_minute_ahead(Phase::Paused, Some("10:01:30.000000"), "10:00:30", Need::Nothing)]
-    #[case::further_ahead(Phase::Paused, Some("10:01:30.000001"), "10:00:30", Need::Stamp)]
+    #[case::further_ahead(Phase::Paused, Some("10:01:30.000001"), "10:00:30", Need::Wake)]
     #[case::further_ahead_while_pausing(
         Phase::Pausing,
         Some("10:01:06.000001"),
         "10:00:06",
-        Need::Stamp
+        Need::Wake
     )]
     #[case::of_a_pause_far_ahead(Phase::Paused, Some("10:00:00.000001"), "09:00:00", Need::Nothing)]
     #[case::waking(Phase::Resuming, None, "10:00:30", Need::Nothing)]

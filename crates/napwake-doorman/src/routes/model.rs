@@ -246,7 +246,7 @@ impl Route {
         let workloads = self.workloads.iter();
         workloads
             .map(|one| Sleeper {
-                is_pending: one.slot.is_pending(),
+                is_pending: (one.state.pause()).is_some_and(|pause| one.slot.is_pending(pause)),
                 ..one.sleeper(one.last_wake(now))
             })
             .collect()

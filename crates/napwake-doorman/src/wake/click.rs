@@ -11,13 +11,13 @@ use napwake_api::stamp::LastRequest;
 use napwake_cluster::plain;
 use napwake_gate::click::{Press, press};
 use napwake_gate::deadline::WAKE_RETRY;
-use tokio::sync::oneshot;
+use tokio::sync::{Notify, oneshot};
 use tokio::time::{Instant, sleep};
 
-use super::pursuit::stamp;
-use super::slot::Pending;
-use super::{Asker, Obstacle, Shared, StampError, StampValue, Stamper, log_stamp};
-use crate::routes::{Pause, RouteHandle, Serving, Workload};
+use super::pursuit::{Pursuit, stamp};
+use super::slot::{Joiner, Wanted};
+use super::{Obstacle, Shared, StampError, StampValue, Stamper, log_stamp};
+use crate::routes::{Pause, Workload};
 
 /// How often in a row a click is judged anew because the ManagedWorkload changed
 /// in between. The operator writes its status a few times in a pause at most.
@@ -27,12 +27,12 @@ const TRIES: usize = 8;
 #[derive(Debug)]
 pub(super) struct Click<S> {
     shared: Arc<Shared<S>>,
-    route: RouteHandle,
+    /// For whom it is written: who clicked, or who joined.
+    joiner: Joiner,
     /// As it was when the click was judged good.
     workload: Arc<Workload>,
     /// The pause that the click's token is for.
     pause: Pause,
-    asker: Asker,
     until: Instant,
     /// Whether the allowance was charged. It is once, however often the write is
     /// tried.
@@ -48,17 +48,15 @@ enum Tried {
 impl<S: Stamper> Click<S> {
     pub(super) fn new(
         shared: Arc<Shared<S>>,
-        route: RouteHandle,
+        joiner: Joiner,
         (workload, pause): (Arc<Workload>, Pause),
-        asker: Asker,
         until: Instant,
     ) -> Self {
         Self {
             shared,
-            route,
+            joiner,
             workload,
             pause,
-            asker,
             until,
             is_charged: false,
         }
@@ -75,36 +73,51 @@ impl<S: Stamper> Click<S> {
         // Whoever clicked may have left; the wake goes on (T-59).
         tell.send(press).ok();
         if let Some(obstacle) = obstacle
-            && self.becomes_pending(obstacle)
+            && let Some(joined) = self.becomes_pending(obstacle)
         {
-            self.try_on().await;
-            self.workload.slot.state.lock().pending = None;
+            self.try_on(&joined).await;
+            self.leave_to_requests(joined).await;
         }
     }
 
-    /// Whether it is for this click to try on, and not for one before it.
-    fn becomes_pending(&self, obstacle: Obstacle) -> bool {
-        let slot = &self.workload.slot;
-        let mut state = slot.state.lock();
-        if let Some(pending) = &mut state.pending {
-            pending.join(self.asker, self.until, &slot.joined);
-            return false;
-        }
-        state.pending = Some(Pending {
-            asker: self.asker,
+    /// If it is for this click to try on, and not for one before it, what is told when
+    /// somebody joins.
+    fn becomes_pending(&self, obstacle: Obstacle) -> Option<Arc<Notify>> {
+        let wanted = Wanted {
+            workload: &self.workload.key,
+            pause: self.pause,
+            asker: self.joiner.asker,
+            route: &self.joiner.route,
             until: self.until,
-            obstacle: None,
-        });
-        drop(state);
+        };
+        let joined = self.workload.slot.state.lock().join_or_begin(wanted)?;
         self.stands_in_the_way(obstacle);
-        true
+        Some(joined)
     }
 
-    async fn try_on(&mut self) {
+    /// A request that joined, as it may after the mode was changed, has more to wake by
+    /// than a click does.
+    async fn leave_to_requests(self, joined: Arc<Notify>) {
+        let slot = Arc::clone(&self.workload.slot);
+        let is_left = slot.state.lock().end_clicks(self.pause);
+        if is_left {
+            let pursuit = Pursuit {
+                shared: self.shared,
+                workload: self.workload.key.clone(),
+                slot,
+                pause: self.pause,
+                joined,
+                charged: self.is_charged,
+            };
+            pursuit.run().await;
+        }
+    }
+
+    async fn try_on(&mut self, joined: &Notify) {
         loop {
             tokio::select! {
                 () = sleep(WAKE_RETRY) => {}
-                () = self.workload.slot.joined.notified() => {}
+                () = joined.notified() => {}
             }
             if !self.is_waited_for() {
                 return;
@@ -116,14 +129,15 @@ impl<S: Stamper> Click<S> {
         }
     }
 
-    /// Whether somebody who asked would still be there, and the route still wakes.
+    /// Whether somebody who asked would still be there, on a route that still wakes.
     fn is_waited_for(&mut self) -> bool {
-        let state = self.workload.slot.state.lock();
-        let Some(pending) = &state.pending else {
+        let mut state = self.workload.slot.state.lock();
+        let pending = state.pending(self.pause);
+        let Some((joiner, _)) = pending.and_then(|one| one.awaited(&self.workload.key)) else {
             return false;
         };
-        self.asker = pending.asker;
-        pending.until > Instant::now() && self.route.now().serving == Serving::Live
+        self.joiner = joiner;
+        true
     }
 
     async fn try_once(&mut self) -> Tried {
@@ -150,35 +164,36 @@ impl<S: Stamper> Click<S> {
         if pressed != Press::Stamp {
             return Ok(Tried::Pressed(pressed));
         }
+        let asker = self.joiner.asker;
         if !self.is_charged {
-            let (source, moment) = (self.asker.source, self.shared.steady.now());
+            let (source, moment) = (asker.source, self.shared.steady.now());
             if let Err(over) = self.shared.allowance.take(source, moment) {
                 return Ok(Tried::NotYet(Obstacle::OverRate(over)));
             }
             self.is_charged = true;
         }
-        let service = &self.route.now().key.service;
+        let service = self.joiner.service();
         let value = StampValue {
             last_request: LastRequest {
                 stamp: stamp(self.pause, now),
-                kind: self.asker.kind,
+                kind: asker.kind,
                 service: Some(service.name.to_string()),
             },
-            from: self.asker.source.get(),
+            from: asker.source.get(),
         };
         stamper.stamp_over(&seen, &value).await?;
         self.workload.slot.state.lock().stamped = Some(value.last_request.stamp);
-        log_stamp(&self.workload, service, self.asker);
+        log_stamp(&self.workload, &service, asker);
         self.shared
             .reporter
-            .woken(&self.workload, service, self.asker.kind);
+            .woken(&self.workload, &service, asker.kind);
         Ok(Tried::Pressed(Press::Stamp))
     }
 
     fn stands_in_the_way(&self, obstacle: Obstacle) {
         self.workload
             .slot
-            .stands_in_the_way(&self.workload.key, obstacle);
+            .stands_in_the_way(&self.workload.key, self.pause, obstacle);
     }
 }
 

@@ -1,7 +1,8 @@
 //! One pending wake, from the first who asked to its stamp.
 //!
 //! Owns the order of things: is it still needed, is it allowed, is it written.
-//! Ends by itself, and leaves the slot free for the next pause.
+//! Ends by itself, with its pause or once no route of those who asked wakes any more,
+//! and leaves the slot to whoever asks next.
 
 use std::sync::Arc;
 
@@ -11,21 +12,25 @@ use napwake_cluster::plain;
 use napwake_gate::deadline::WAKE_RETRY;
 use napwake_gate::places::WorkloadKey;
 use napwake_gate::wake::Need;
-use tokio::time::{Instant, sleep};
+use tokio::sync::Notify;
+use tokio::time::sleep;
 
 use super::{Asker, How, Obstacle, STEP, Shared, Slot, StampError, StampValue, Stamper, log_stamp};
-use crate::routes::{Pause, RouteHandle, Workload};
+use crate::routes::{Pause, ServiceKey, Workload};
 
 /// One pending wake.
 #[derive(Debug)]
 pub(super) struct Pursuit<S> {
-    shared: Arc<Shared<S>>,
-    route: RouteHandle,
-    workload: WorkloadKey,
-    slot: Arc<Slot>,
+    pub(super) shared: Arc<Shared<S>>,
+    pub(super) workload: WorkloadKey,
+    pub(super) slot: Arc<Slot>,
+    /// The pause that it's for.
+    pub(super) pause: Pause,
+    /// Told when somebody joins.
+    pub(super) joined: Arc<Notify>,
     /// Whether the allowance was charged. It is once, however often the write is
     /// tried.
-    charged: bool,
+    pub(super) charged: bool,
 }
 
 /// What to do now.
@@ -41,22 +46,13 @@ enum Step {
 struct Write {
     value: StampValue,
     workload: Arc<Workload>,
+    service: ServiceKey,
     asker: Asker,
     /// Whether this is the pause's first stamp.
     wakes: bool,
 }
 
 impl<S: Stamper> Pursuit<S> {
-    pub(super) fn new(shared: Arc<Shared<S>>, route: RouteHandle, workload: &Workload) -> Self {
-        Self {
-            shared,
-            route,
-            workload: workload.key.clone(),
-            slot: Arc::clone(&workload.slot),
-            charged: false,
-        }
-    }
-
     pub(super) async fn run(mut self) {
         loop {
             match self.step() {
@@ -70,7 +66,7 @@ impl<S: Stamper> Pursuit<S> {
             }
             tokio::select! {
                 () = sleep(WAKE_RETRY) => {}
-                () = self.slot.joined.notified() => {}
+                () = self.joined.notified() => {}
             }
         }
     }
@@ -78,47 +74,43 @@ impl<S: Stamper> Pursuit<S> {
     /// Decides under the slot's lock, so that whoever joins either is seen here
     /// or finds the slot free.
     fn step(&mut self) -> Step {
-        let route = self.route.now();
-        let workload = route.wakes().find(|one| one.key == self.workload);
         let mut state = self.slot.state.lock();
         let now = self.shared.clock.now();
-        let over = state
-            .pending
-            .as_ref()
-            .is_none_or(|pending| pending.until <= Instant::now());
-        let workload = match workload {
-            Some(workload) if !over && state.need(workload, now) == Need::Stamp => workload,
-            _ => {
-                state.pending = None;
-                return Step::End;
-            }
-        };
-        let wakes = !state.is_stamped(workload, now);
-        let Some(pending) = &mut state.pending else {
+        let pending = state.pending(self.pause);
+        let awaited = pending.and_then(|pending| pending.awaited(&self.workload));
+        let needed = awaited.map(|(joiner, workload)| {
+            let need = state.need(&workload, now);
+            (joiner, workload, need)
+        });
+        let Some((joiner, workload, need)) = needed.filter(|(.., need)| *need != Need::Nothing)
+        else {
+            state.end(self.pause);
             return Step::End;
         };
+        let asker = joiner.asker;
+        let wakes = need == Need::Wake;
         if wakes && !self.charged {
-            let taken = self
-                .shared
-                .allowance
-                .take(pending.asker.source, self.shared.steady.now());
-            if let Err(over) = taken {
-                pending.obstacle = Some(Obstacle::OverRate(over));
+            let (allowance, moment) = (&self.shared.allowance, self.shared.steady.now());
+            if let Err(over) = allowance.take(asker.source, moment) {
+                if let Some(pending) = state.pending(self.pause) {
+                    pending.obstacle = Some(Obstacle::OverRate(over));
+                }
                 return Step::Wait;
             }
             self.charged = true;
         }
-        let asker = pending.asker;
+        let service = joiner.service();
         Step::Stamp(Write {
             value: StampValue {
                 last_request: LastRequest {
-                    stamp: stamp_of(workload, now),
+                    stamp: stamp(self.pause, now),
                     kind: asker.kind,
-                    service: Some(route.key.service.name.to_string()),
+                    service: Some(service.name.to_string()),
                 },
                 from: asker.source.get(),
             },
-            workload: Arc::clone(workload),
+            workload,
+            service,
             asker,
             wakes,
         })
@@ -136,38 +128,31 @@ impl<S: Stamper> Pursuit<S> {
                 {
                     let mut state = self.slot.state.lock();
                     state.stamped = Some(write.value.last_request.stamp);
-                    state.pending = None;
+                    state.end(self.pause);
                 }
                 self.tell(&write);
                 true
             }
             Err(StampError::Gone) => {
-                self.slot.state.lock().pending = None;
+                self.slot.state.lock().end(self.pause);
                 true
             }
             Err(error) => {
                 let obstacle = Obstacle::Unwritten(plain(&error).into());
-                self.slot.stands_in_the_way(&self.workload, obstacle);
+                self.slot
+                    .stands_in_the_way(&self.workload, self.pause, obstacle);
                 false
             }
         }
     }
 
     fn tell(&self, write: &Write) {
-        let (workload, asker) = (&write.workload, write.asker);
-        let service = &self.route.now().key.service;
+        let (workload, service, asker) = (&write.workload, &write.service, write.asker);
         log_stamp(workload, service, asker);
         // A request that was passed on calls a pause off; nothing is woken.
         if write.wakes && asker.how == How::Waits {
             self.shared.reporter.woken(workload, service, asker.kind);
         }
-    }
-}
-
-fn stamp_of(workload: &Workload, now: Timestamp) -> Stamp {
-    match workload.state.pause() {
-        Some(pause) => stamp(pause, now),
-        None => Stamp::now(now),
     }
 }
 

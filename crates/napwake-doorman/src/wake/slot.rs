@@ -1,13 +1,13 @@
 //! A workload's slot: its pending wake, and its newest stamp.
 //!
-//! Owns that each workload has one pending wake at a time, which whoever asks
-//! meanwhile joins (T-62), and what is known of its stamps before the watch shows
-//! them.
+//! Owns that each workload has one pending wake at a time, which whoever asks in the
+//! same pause joins (T-62), on whichever of its routes, and what is known of its stamps
+//! before the watch shows them.
 
 use std::sync::Arc;
 
 use jiff::Timestamp;
-use napwake_api::stamp::Stamp;
+use napwake_api::stamp::{RequestKind, Stamp};
 use napwake_gate::allowance::OverRate;
 use napwake_gate::places::WorkloadKey;
 use napwake_gate::wake::{self as rule, Need};
@@ -16,7 +16,7 @@ use tokio::sync::Notify;
 use tokio::time::Instant;
 
 use super::Asker;
-use crate::routes::Workload;
+use crate::routes::{Pause, RouteHandle, ServiceKey, Serving, Workload};
 
 /// Why a pending wake isn't written yet.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -32,23 +32,43 @@ pub enum Obstacle {
 #[derive(Debug, Default)]
 pub struct Slot {
     pub(super) state: Mutex<SlotState>,
-    /// Told when somebody joins who may be allowed what others weren't.
-    pub(super) joined: Notify,
 }
 
 #[derive(Debug, Default)]
 pub(super) struct SlotState {
     /// The newest stamp written here: the watch shows it a little later.
     pub(super) stamped: Option<Stamp>,
-    pub(super) pending: Option<Pending>,
+    pending: Option<Pending>,
 }
 
+/// A wake from one pause that isn't written yet.
 #[derive(Debug)]
 pub(super) struct Pending {
-    pub(super) asker: Asker,
+    pause: Pause,
+    /// Who asked for it, for each route once. The first whose route still wakes counts.
+    joiners: Vec<Joiner>,
     /// When the last of those who asked stops waiting.
-    pub(super) until: Instant,
+    until: Instant,
     pub(super) obstacle: Option<Obstacle>,
+    /// Told when somebody joins who may be allowed what others weren't.
+    joined: Arc<Notify>,
+}
+
+/// Somebody who asked, and on which route.
+#[derive(Debug, Clone)]
+pub(super) struct Joiner {
+    pub(super) asker: Asker,
+    pub(super) route: RouteHandle,
+}
+
+/// A wake that somebody wants.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Wanted<'a> {
+    pub(super) workload: &'a WorkloadKey,
+    pub(super) pause: Pause,
+    pub(super) asker: Asker,
+    pub(super) route: &'a RouteHandle,
+    pub(super) until: Instant,
 }
 
 impl Slot {
@@ -57,26 +77,28 @@ impl Slot {
         self.state.lock().stamped
     }
 
-    /// Whether a wake is to be written that couldn't be yet.
-    pub fn is_pending(&self) -> bool {
-        self.state.lock().pending.is_some()
+    /// Whether a wake from this pause is to be written that couldn't be yet.
+    pub fn is_pending(&self, pause: Pause) -> bool {
+        self.state.lock().pending(pause).is_some()
     }
 
     /// Joins a wake that is pending already (T-62); whether one is.
-    pub(super) fn join(&self, asker: Asker, until: Instant) -> bool {
+    pub(super) fn join(&self, wanted: Wanted<'_>) -> bool {
         let mut state = self.state.lock();
-        let Some(pending) = &mut state.pending else {
-            return false;
-        };
-        pending.join(asker, until, &self.joined);
-        true
+        let pending = state.pending(wanted.pause);
+        pending.map(|pending| pending.join(wanted)).is_some()
     }
 
     /// Remembers what keeps the pending wake of `workload` from being written, and
     /// tells of it once.
-    pub(super) fn stands_in_the_way(&self, workload: &WorkloadKey, obstacle: Obstacle) {
+    pub(super) fn stands_in_the_way(
+        &self,
+        workload: &WorkloadKey,
+        pause: Pause,
+        obstacle: Obstacle,
+    ) {
         let mut state = self.state.lock();
-        let Some(pending) = &mut state.pending else {
+        let Some(pending) = state.pending(pause) else {
             return;
         };
         if pending.obstacle.as_ref() == Some(&obstacle) {
@@ -106,16 +128,74 @@ impl Slot {
     }
 }
 
+impl Joiner {
+    fn new(wanted: Wanted<'_>) -> Self {
+        Self {
+            asker: wanted.asker,
+            route: wanted.route.clone(),
+        }
+    }
+
+    /// The workload, if this route still wakes it from that pause for such an asker.
+    fn wakes(&self, workload: &WorkloadKey, pause: Pause) -> Option<Arc<Workload>> {
+        let route = self.route.now();
+        let is_it = |one: &&Arc<Workload>| one.key == *workload && one.state.pause() == Some(pause);
+        let found = match self.asker.kind {
+            // A click wakes in either mode (T-75).
+            RequestKind::Click if route.serving == Serving::Live => {
+                route.workloads.iter().find(is_it)
+            }
+            RequestKind::Click => None,
+            _ => route.wakes().find(is_it),
+        };
+        found.map(Arc::clone)
+    }
+
+    /// The Service that it came by.
+    pub(super) fn service(&self) -> ServiceKey {
+        self.route.now().key.service.clone()
+    }
+
+    fn is_like(&self, wanted: &Wanted<'_>) -> bool {
+        let clicks = [self.asker, wanted.asker].map(|one| one.kind == RequestKind::Click);
+        clicks[0] == clicks[1] && self.route.is_same(wanted.route)
+    }
+}
+
 impl Pending {
     /// One more wants the same. Where the first one's source is over its rate,
     /// the newcomer's may not be.
-    pub(super) fn join(&mut self, asker: Asker, until: Instant, joined: &Notify) {
-        self.until = self.until.max(until);
+    fn join(&mut self, wanted: Wanted<'_>) {
+        self.until = self.until.max(wanted.until);
         let over = matches!(self.obstacle, Some(Obstacle::OverRate(OverRate::Source)));
-        if over && asker.source != self.asker.source {
-            self.asker = asker;
-            joined.notify_one();
+        let first = self.joiners.first().map(|one| one.asker.source);
+        let known = self.joiners.iter().position(|one| one.is_like(&wanted));
+        if over && first != Some(wanted.asker.source) {
+            if let Some(known) = known {
+                self.joiners.remove(known);
+            }
+            self.joiners.insert(0, Joiner::new(wanted));
+            self.joined.notify_one();
+        } else if known.is_none() {
+            self.joiners.push(Joiner::new(wanted));
         }
+    }
+
+    /// For whom it is to be written: the first of those who asked whose route still
+    /// wakes. None once nobody who asked would still be there.
+    pub(super) fn awaited(&self, workload: &WorkloadKey) -> Option<(Joiner, Arc<Workload>)> {
+        if self.until <= Instant::now() {
+            return None;
+        }
+        self.joiners.iter().find_map(|joiner| {
+            let workload = joiner.wakes(workload, self.pause)?;
+            Some((joiner.clone(), workload))
+        })
+    }
+
+    /// Whether that is a late view of an earlier pause.
+    fn outdates(&self, wanted: &Wanted<'_>) -> bool {
+        self.pause.started_at > wanted.pause.started_at && self.awaited(wanted.workload).is_some()
     }
 }
 
@@ -135,12 +215,55 @@ impl SlotState {
         rule::need(seen, now)
     }
 
-    /// Whether the pause under way was stamped, so that another stamp refreshes
-    /// it and wakes nothing.
-    pub(super) fn is_stamped(&self, workload: &Workload, now: Timestamp) -> bool {
-        self.newest(workload, now)
-            .zip(started_at(workload))
-            .is_some_and(|(stamp, started)| stamp.is_newer_than(started))
+    /// The wake that is pending for this pause. One of another pause is as good as none.
+    pub(super) fn pending(&mut self, pause: Pause) -> Option<&mut Pending> {
+        self.pending.as_mut().filter(|one| one.pause == pause)
+    }
+
+    /// Joins what is pending for that pause (T-62). If nothing is, it is from now on,
+    /// for whoever asks to see to: it's given what is told when somebody joins.
+    pub(super) fn join_or_begin(&mut self, wanted: Wanted<'_>) -> Option<Arc<Notify>> {
+        if let Some(pending) = self.pending(wanted.pause) {
+            pending.join(wanted);
+            return None;
+        }
+        if self
+            .pending
+            .as_ref()
+            .is_some_and(|one| one.outdates(&wanted))
+        {
+            return None;
+        }
+        let joined = Arc::new(Notify::new());
+        self.pending = Some(Pending {
+            pause: wanted.pause,
+            joiners: vec![Joiner::new(wanted)],
+            until: wanted.until,
+            obstacle: None,
+            joined: Arc::clone(&joined),
+        });
+        Some(joined)
+    }
+
+    /// Nothing is pending any more for this pause.
+    pub(super) fn end(&mut self, pause: Pause) {
+        if self.pending(pause).is_some() {
+            self.pending = None;
+        }
+    }
+
+    /// No click waits for it any more; whether a request does.
+    pub(super) fn end_clicks(&mut self, pause: Pause) -> bool {
+        let Some(pending) = self.pending(pause) else {
+            return false;
+        };
+        let joiners = &mut pending.joiners;
+        joiners.retain(|one| one.asker.kind != RequestKind::Click);
+        let rest = !joiners.is_empty();
+        if !rest {
+            self.pending = None;
+        }
+        rest
     }
 }
 

@@ -193,6 +193,81 @@ async fn one_that_is_gone_is_left() {
     assert_eq!(stamps(&world), 1);
 }
 
+/// The routes of `api`: its own on 20001, and that of another Service on 20002.
+fn routes(ports: &[u16]) -> Value {
+    let routes: Vec<Value> = ports
+        .iter()
+        .map(|port| {
+            let service = if *port == 20_001 { "api" } else { "other" };
+            json!({
+                "service": service, "port": { "name": "http", "number": 80 },
+                "doormanPort": port, "families": ["IPv4"], "state": "Routed",
+            })
+        })
+        .collect();
+    json!({ "status": { "doorman": { "routes": routes } } })
+}
+
+/// T-62, T-69: a wake outlives the route that it was first asked for on: whoever asked
+/// on another meanwhile has it written for them.
+#[tokio::test(start_paused = true)]
+async fn a_wake_outlives_its_first_route() {
+    let world = world("Paused", &routes(&[20_001, 20_002]));
+    world.cluster.refuse_stamps([500]);
+    ask(&world, "192.0.2.7").await;
+    let until = Instant::now() + Duration::from_mins(2);
+    let other = world.route(20_002);
+    world.doorman.wakes.ask(&other, asker("192.0.2.8"), until);
+    world.put(claimant("Paused", "Routed", &routes(&[20_002])));
+    world.pass(Duration::from_secs(2)).await;
+    let annotations = &world.cluster.stamps()[1]["metadata"]["annotations"];
+    let stamp = "2026-11-30T10:05:02.000000Z request other";
+    assert_eq!(annotations["napwake.dev/last-request"], stamp);
+    assert_eq!(annotations["napwake.dev/last-request-from"], "192.0.2.8");
+    world.pass(Duration::from_secs(10)).await;
+    assert_eq!(stamps(&world), 2);
+}
+
+/// DRAIN-19: without any route left, there is nobody to wake for.
+#[tokio::test(start_paused = true)]
+async fn a_wake_ends_with_its_last_route() {
+    let world = world("Paused", &routes(&[20_001, 20_002]));
+    world.cluster.refuse_stamps([500]);
+    ask(&world, "192.0.2.7").await;
+    world.put(claimant("Paused", "Routed", &routes(&[20_002])));
+    world.pass(Duration::from_secs(10)).await;
+    assert_eq!(stamps(&world), 1);
+}
+
+/// A wake is for the pause that it was asked for in. Who asks in the next one is
+/// served at once, though the first still waits to be written.
+#[tokio::test(start_paused = true)]
+async fn a_wake_is_for_its_own_pause() {
+    let world = world("Paused", &json!({}));
+    let next = json!({ "status": { "pause": { "startedAt": "2026-11-30T10:04:30.000000Z" } } });
+    world.cluster.refuse_stamps([500]);
+    ask(&world, "192.0.2.7").await;
+    world.put(claimant("Paused", "Routed", &next));
+    ask(&world, "192.0.2.8").await;
+    assert_eq!(stamps(&world), 2);
+    let annotations = &world.cluster.stamps()[1]["metadata"]["annotations"];
+    assert_eq!(annotations["napwake.dev/last-request-from"], "192.0.2.8");
+    world.pass(Duration::from_secs(10)).await;
+    assert_eq!(stamps(&world), 2);
+}
+
+/// The next pause is left alone where nobody asks in it.
+#[tokio::test(start_paused = true)]
+async fn a_wake_ends_with_its_pause() {
+    let world = world("Paused", &json!({}));
+    let next = json!({ "status": { "pause": { "startedAt": "2026-11-30T10:04:30.000000Z" } } });
+    world.cluster.refuse_stamps([500]);
+    ask(&world, "192.0.2.7").await;
+    world.put(claimant("Paused", "Routed", &next));
+    world.pass(Duration::from_secs(10)).await;
+    assert_eq!(stamps(&world), 1);
+}
+
 /// T-75: a request wakes all those in Request behind its Service, and those in
 /// Ask stay asleep.
 #[tokio::test(start_paused = true)]

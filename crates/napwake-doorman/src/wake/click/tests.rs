@@ -7,8 +7,8 @@ use napwake_gate::places::Source;
 use rstest::rstest;
 use serde_json::{Value, json};
 
-use super::super::How;
 use super::super::tests::numbered;
+use super::super::{Asker, How};
 use super::*;
 use crate::tests::{World, claimant, managed, merge};
 
@@ -209,6 +209,47 @@ async fn a_click_that_cannot_be_written_is_tried_again() {
     assert_eq!(click(&world).await, [Press::TooSoon], "it was written");
     world.pass(secs(10)).await;
     assert_eq!(writes(&world), 4);
+}
+
+/// T-62, TOKEN-05: a click in another pause doesn't join one of an earlier pause,
+/// which stays unwritten.
+#[tokio::test(start_paused = true)]
+async fn a_click_joins_none_of_an_earlier_pause() {
+    let world = world(&json!({}));
+    world.cluster.refuse_stamps([500, 500]);
+    assert_eq!(click(&world).await, [Press::Stamp]);
+    let next = json!({ "status": { "pause": { "startedAt": "2026-11-30T10:04:00.000000Z" } } });
+    asleep(&world, &next);
+    assert_eq!(click(&world).await, [Press::Stamp], "it is pending");
+    world.pass(secs(2)).await;
+    assert!(stamped(&world, "api").ends_with(" click api"));
+    assert_eq!(writes(&world), 3);
+    world.pass(secs(10)).await;
+    assert_eq!(writes(&world), 3);
+}
+
+/// T-62, T-69: one that is pending outlives the route that it was made on where
+/// somebody clicked on another.
+#[tokio::test(start_paused = true)]
+async fn a_click_outlives_its_first_route() {
+    let routes = |ports: &[u16]| {
+        let entry = |port: &u16| {
+            json!({
+                "service": format!("s{port}"), "port": { "name": "http", "number": 80 },
+                "doormanPort": port, "families": ["IPv4"], "state": "Routed",
+            })
+        };
+        let routes: Vec<Value> = ports.iter().map(entry).collect();
+        json!({ "status": { "doorman": { "routes": routes } } })
+    };
+    let world = world(&routes(&[20_001, 20_002]));
+    world.cluster.refuse_stamps([500]);
+    assert_eq!(click(&world).await, [Press::Stamp]);
+    let joins = click_on(&world, 20_002, "192.0.2.8").await;
+    assert_eq!(joins, [Press::Stamp], "it is pending");
+    asleep(&world, &routes(&[20_002]));
+    world.pass(secs(2)).await;
+    assert!(stamped(&world, "api").ends_with(" click s20002"));
 }
 
 /// T-62: no longer than whoever clicked would be held.
