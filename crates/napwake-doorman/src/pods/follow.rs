@@ -14,6 +14,7 @@ use napwake_cluster::{plain, thin};
 use napwake_gate::ready::{PodKey, PodView};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tokio::time::sleep;
+use tokio_util::sync::CancellationToken;
 
 use super::{Judge, PodViews};
 
@@ -29,11 +30,18 @@ pub(super) struct Followed {
     pub(super) seen: watch::Sender<PodViews>,
     /// How many watches there may be.
     pub(super) watches: Arc<Semaphore>,
+    /// Cancelled once it isn't to be followed any more.
+    pub(super) end: CancellationToken,
 }
 
 impl Followed {
-    /// Tells of the Pod as it is, and of every change, until dropped.
+    /// Tells of the Pod as it is, and of every change, until its end.
     pub(super) async fn follow(self) {
+        let end = self.end.clone();
+        end.run_until_cancelled_owned(self.tell_on()).await;
+    }
+
+    async fn tell_on(self) {
         let _permit = self.permit().await;
         let PodKey { namespace, name } = &self.pod;
         let mut sights = pin!(follow::<thin::Pod>(&self.client, namespace, name));
@@ -80,9 +88,12 @@ impl Followed {
         tracing::warn!(namespace, pod = name, error, "{message}");
     }
 
+    /// Tells of it while it is followed. Whoever ends that forgets what was seen
+    /// afterwards, so what is told here is never left behind, though both may be on
+    /// their way at once.
     fn tell(&self, view: PodView) {
         self.seen.send_if_modified(|seen| {
-            let changed = seen.get(&self.pod) != Some(&view);
+            let changed = !self.end.is_cancelled() && seen.get(&self.pod) != Some(&view);
             if changed {
                 seen.insert(self.pod.clone(), view);
             }
@@ -90,3 +101,6 @@ impl Followed {
         });
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -86,6 +86,9 @@ pub struct Keeper {
     left: Notify,
 }
 
+/// The Pods that are followed, each as long as its guard lives.
+type Follows = HashMap<PodKey, DropGuard>;
+
 #[derive(Debug, Default)]
 struct Desk {
     callers: usize,
@@ -121,7 +124,7 @@ impl Keeper {
 
     /// Follows what the route's slices name, until nobody has asked for a while.
     async fn keep(self: Arc<Self>, mut route: watch::Receiver<Arc<Route>>) {
-        let mut followed: HashMap<PodKey, DropGuard> = HashMap::new();
+        let mut followed = Follows::new();
         let mut is_warm = false;
         loop {
             let (wanted, is_waking) = {
@@ -139,10 +142,10 @@ impl Keeper {
                     .or_insert_with(|| self.follow(pod));
             }
             tokio::select! {
-                () = self.is_left() => return,
+                () = self.is_left(&mut followed) => return,
                 changed = route.changed() => if changed.is_err() {
                     // The route is forgotten, so nobody new can come.
-                    return self.is_left().await;
+                    return self.is_left(&mut followed).await;
                 },
             }
         }
@@ -158,16 +161,14 @@ impl Keeper {
     fn follow(&self, pod: PodKey) -> DropGuard {
         let end = CancellationToken::new();
         let followed = Followed {
+            end: end.clone(),
             client: self.shared.client.clone(),
             pod,
             judge: self.shared.judge.clone(),
             seen: self.seen.clone(),
             watches: Arc::clone(&self.shared.watches),
         };
-        let following = end.clone().run_until_cancelled_owned(followed.follow());
-        self.shared.tasks.spawn(async move {
-            following.await;
-        });
+        self.shared.tasks.spawn(followed.follow());
         end.drop_guard()
     }
 
@@ -179,8 +180,9 @@ impl Keeper {
         });
     }
 
-    /// Waits until nobody has looked for a while, and closes the desk.
-    async fn is_left(&self) {
+    /// Waits until nobody has looked for a while, and closes the desk: nothing is
+    /// followed from then on. Cancel-safe.
+    async fn is_left(&self, followed: &mut Follows) {
         loop {
             let left = self.left.notified();
             if self.desk.lock().callers > 0 {
@@ -190,7 +192,9 @@ impl Keeper {
             let mut desk = self.desk.lock();
             if desk.callers == 0 {
                 desk.open = false;
-                // What was seen grows old from here on. Whoever looks next waits.
+                // What was seen grows old from here on. Whoever looks next waits. The
+                // followers end first, or one of them could tell again.
+                followed.clear();
                 self.seen.send_replace(PodViews::new());
                 return;
             }
