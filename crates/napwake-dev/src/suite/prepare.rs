@@ -147,6 +147,7 @@ fn api(progress: &Progress) -> Result<Ready, SuiteError> {
             ("NAPWAKE_PROGRAM", program),
             ("NAPWAKE_GRPCURL", grpcurl),
             ("NAPWAKE_TEST_APP", app),
+            ("NAPWAKE_HELM", helm::program(progress)?),
         ],
     })
 }

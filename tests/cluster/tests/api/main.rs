@@ -22,6 +22,7 @@ mod chart;
 mod doorman_pods;
 mod failures;
 mod faults;
+mod kept_key;
 mod leaders;
 mod life;
 mod opting_in;

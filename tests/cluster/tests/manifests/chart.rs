@@ -9,7 +9,7 @@ use napwake_dev::{helm, workspace};
 use serde_json::Value;
 
 /// The one that the suite built, or one built now.
-static HELM: LazyLock<PathBuf> = LazyLock::new(|| {
+pub(crate) static HELM: LazyLock<PathBuf> = LazyLock::new(|| {
     let given = std::env::var_os("NAPWAKE_HELM").map(PathBuf::from);
     given.unwrap_or_else(|| helm::program(&Progress::new()).expect("Helm can be built"))
 });
