@@ -24,6 +24,7 @@ pub mod doorman;
 pub mod hosts;
 pub mod knocks;
 mod narrow;
+pub mod nginx;
 pub mod operator;
 pub mod route;
 pub mod upstream;

@@ -15,6 +15,7 @@ mod kept;
 mod life;
 mod own;
 mod protocols;
+mod proxied;
 mod readiness;
 mod rounds;
 mod route;

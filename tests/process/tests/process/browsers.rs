@@ -107,12 +107,7 @@ impl Answer {
 
     /// What the page's button posts.
     pub(crate) fn token(&self) -> Result<String> {
-        let (_, rest) = self
-            .body
-            .split_once("name=\"napwake-wake\" value=\"")
-            .with_context(|| format!("no button in {self:?}"))?;
-        let (token, _) = rest.split_once('"').context("a value")?;
-        Ok(token.to_owned())
+        token_in(&self.body).with_context(|| format!("no button in {self:?}"))
     }
 
     /// That it has this status, isn't stored, and closes.
@@ -161,6 +156,13 @@ pub(crate) async fn with_key<'a>(
     let doorman = world.doorman().await?;
     let to = route.at(&doorman);
     Ok((route, doorman, to))
+}
+
+/// What the button of a page posts, if it has one.
+pub(crate) fn token_in(page: &str) -> Option<String> {
+    let (_, rest) = page.split_once("name=\"napwake-wake\" value=\"")?;
+    let (token, _) = rest.split_once('"')?;
+    Some(token.to_owned())
 }
 
 /// Asks and reads the answer to its end.

@@ -19,6 +19,7 @@ mod limits;
 mod observe;
 mod pass;
 mod protocols;
+mod proxied;
 mod ready;
 mod two_doormen;
 mod verdicts;

@@ -5,9 +5,10 @@ use std::{net::SocketAddr, path::Path, time::Duration};
 use jiff::SignedDuration;
 use napwake_api::{stamp::RequestKind, workload::Phase};
 use napwake_tests_process::{
-    Context, Result, SOON, bail,
+    Result, SOON,
     caller::{Caller, GET},
-    ensure, hosts, managed,
+    ensure, managed,
+    nginx::Nginx,
     route::{Route, Standing},
     upstream::{PAGE, Upstream},
     wait,
@@ -309,7 +310,7 @@ async fn a_cache_does_not_keep_the_page() {
         let _upstream = Upstream::web(world.pod(0)).await?;
         let doorman = world.doorman().await?;
         let front = SocketAddr::new(world.caller(0), 8080);
-        let _cache = Cache::start(world.api.folder(), front, route.at(&doorman)).await?;
+        let _cache = cache(world.api.folder(), front, route.at(&doorman)).await?;
         let opens = closing(&opening("/"));
         let probe = || answer(world.caller(1), front, &opens);
         for _ in 0..2 {
@@ -339,42 +340,16 @@ fn closing(request: &[u8]) -> Vec<u8> {
         .into_bytes()
 }
 
-/// An nginx that caches what may be cached. Dropping it kills it.
-struct Cache {
-    _process: tokio::process::Child,
-}
-
-impl Cache {
-    async fn start(folder: &Path, at: SocketAddr, to: SocketAddr) -> Result<Self> {
-        let dir = folder.display();
-        let config = format!(
-            "daemon off; master_process off; pid {dir}/nginx.pid; error_log {dir}/nginx.log;\n\
-             events {{}}\n\
-             http {{\n\
-             access_log off; client_body_temp_path {dir}/body; proxy_temp_path {dir}/temp;\n\
-             fastcgi_temp_path {dir}/fastcgi; uwsgi_temp_path {dir}/uwsgi; scgi_temp_path {dir}/scgi;\n\
-             proxy_cache_path {dir}/cache keys_zone=pages:1m;\n\
-             server {{ listen {at}; location / {{\n\
-             proxy_pass http://{to}; proxy_cache pages; proxy_cache_valid any 10m;\n\
-             add_header X-Cache $upstream_cache_status always;\n\
-             }} }} }}\n"
-        );
-        let path = folder.join("nginx.conf");
-        tokio::fs::write(&path, config).await?;
-        let mut child = tokio::process::Command::new("nginx")
-            .arg("-e")
-            .arg(folder.join("nginx.log"))
-            .arg("-c")
-            .arg(&path)
-            .kill_on_drop(true)
-            .spawn()
-            .context("start nginx")?;
-        let probe = || hosts::is_listened_on(at);
-        let listens = wait::until("nginx to listen", SOON, probe, |is| *is).await;
-        if let Some(status) = child.try_wait()? {
-            bail!("nginx ended: {status}");
-        }
-        listens?;
-        Ok(Self { _process: child })
-    }
+/// An nginx that caches what may be cached.
+async fn cache(folder: &Path, at: SocketAddr, to: SocketAddr) -> Result<Nginx> {
+    let pages = folder.join("cache");
+    let http = format!(
+        "proxy_cache_path {} keys_zone=pages:1m;\n\
+         server {{ listen {at}; location / {{\n\
+         proxy_pass http://{to}; proxy_cache pages; proxy_cache_valid any 10m;\n\
+         add_header X-Cache $upstream_cache_status always;\n\
+         }} }}",
+        pages.display()
+    );
+    Nginx::start(folder, &http).await
 }
