@@ -16,6 +16,7 @@ mod field;
 mod hold;
 mod leaving;
 mod limits;
+mod new_key;
 mod observe;
 mod pass;
 mod protocols;
