@@ -24,3 +24,4 @@ mod shared;
 mod slices;
 mod steady;
 mod through;
+mod unread;

@@ -1,5 +1,7 @@
 //! Routes on a real cluster: what callers see while a workload pauses and wakes.
 
+use std::time::Duration;
+
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Service;
 use kube::ResourceExt;
@@ -129,6 +131,47 @@ async fn an_ignored_port_is_refused_while_it_is_paused() {
             status.phase == Some(Phase::Paused),
             "nothing woke: {status:?}"
         );
+        Ok(())
+    })
+    .await;
+}
+
+/// CLASS-40: with the traffic port itself in `doorman-ignore-ports`, by its name or
+/// its number, no Service is left to route. Requests fail and wake nothing, and it
+/// still wakes by other means.
+#[rstest]
+#[case("http")]
+#[case("80")]
+#[tokio::test]
+async fn an_ignored_traffic_port_wakes_nothing(#[case] listed: &str) {
+    place::with("onlyport", async |place| {
+        let app = App::new("web", "http");
+        setup::start(&place, &app).await?;
+        let mut manifest = service("web", "web", &[("http", 80, 8080)], &["IPv4"]);
+        manifest["metadata"]["annotations"]["napwake.dev/doorman-ignore-ports"] = json!(listed);
+        place.create::<Service>(manifest).await?;
+        setup::run(&place, &app, json!({})).await?;
+        managed::pause(&place, "web").await?;
+        managed::wake_reason(&place, "web", "NoServices").await?;
+        let url = setup::url(&place, "web", "/").await?;
+        let what = "requests to be refused";
+        let ask = || callers::curl(&url, &[]);
+        let is_refused = |ended: &callers::Ended| ended.code == Some(7);
+        wait::until(what, managed::PATIENCE, ask, is_refused).await?;
+        let asked_again = async || {
+            let ended = ask().await?;
+            ensure!(ended.code == Some(7), "{ended:?}");
+            let stamp = managed::annotation(&place, "web", signal::LAST_REQUEST).await?;
+            Ok((managed::status(&place, "web").await?.phase, stamp))
+        };
+        let sleeps = |(phase, stamp): &(Option<Phase>, Option<String>)| {
+            *phase == Some(Phase::Paused) && stamp.is_none()
+        };
+        let while_asked = Duration::from_secs(5);
+        wait::throughout("its sleep", while_asked, asked_again, sleeps).await?;
+        managed::ask_to_wake(&place, "web").await?;
+        managed::phase(&place, "web", Phase::Running).await?;
+        setup::request(&place, "web").await?;
         Ok(())
     })
     .await;
