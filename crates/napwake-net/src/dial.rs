@@ -13,6 +13,7 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use rustix::io::Errno;
+use socket2::SockRef;
 use tokio::net::TcpStream;
 use tokio::time::{sleep, timeout};
 
@@ -133,7 +134,7 @@ impl Connect for Tcp {
 
     async fn connect(&self, address: SocketAddr) -> io::Result<TcpStream> {
         let stream = TcpStream::connect(address).await?;
-        prepare(&stream);
+        prepare(&SockRef::from(&stream));
         Ok(stream)
     }
 }

@@ -9,7 +9,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::time::Duration;
 
 use rustix::io::Errno;
-use socket2::{Domain, Protocol, SockRef, Socket, TcpKeepalive, Type};
+use socket2::{Domain, Protocol, Socket, TcpKeepalive, Type};
 use tokio::net::{TcpListener, TcpStream};
 use tokio_util::sync::CancellationToken;
 
@@ -96,6 +96,8 @@ fn bind(address: SocketAddr) -> io::Result<std::net::TcpListener> {
     }
     // Connections accepted earlier may still use the port.
     socket.set_reuse_address(true)?;
+    // On Linux what is accepted has them from its listener: five calls less each.
+    prepare(&socket);
     socket.bind(&address.into())?;
     socket.listen(BACKLOG)?;
     Ok(socket.into())
@@ -112,14 +114,14 @@ fn lacks_ipv6(error: &io::Error) -> bool {
 /// Sets what every connection here has: no delay of small writes, and probes
 /// that notice a peer that vanished. A socket that refuses these is about to
 /// fail on its own, so that isn't an error.
-pub(crate) fn prepare(stream: &TcpStream) {
+pub(crate) fn prepare(socket: &Socket) {
     let probes = TcpKeepalive::new()
         .with_time(KEEPALIVE)
         .with_interval(KEEPALIVE_INTERVAL)
         .with_retries(KEEPALIVE_PROBES);
-    let set = stream
-        .set_nodelay(true)
-        .and_then(|()| SockRef::from(stream).set_tcp_keepalive(&probes));
+    let set = socket
+        .set_tcp_nodelay(true)
+        .and_then(|()| socket.set_tcp_keepalive(&probes));
     if let Err(error) = set {
         tracing::debug!(%error, "socket options not set");
     }
@@ -130,7 +132,6 @@ impl Accept for Listener {
 
     async fn accept(&mut self) -> io::Result<(TcpStream, SocketAddr)> {
         let (stream, caller) = self.inner.accept().await?;
-        prepare(&stream);
         Ok((stream, canonical(caller)))
     }
 }

@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
 
 use rstest::rstest;
+use socket2::SockRef;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::time::Instant;
 
@@ -174,6 +175,10 @@ async fn accepted_streams_have_their_options() {
     assert!(stream.nodelay().unwrap());
     assert!(socket.keepalive().unwrap());
     assert_eq!(socket.tcp_keepalive_time().unwrap(), KEEPALIVE);
+    let interval = socket.tcp_keepalive_interval().unwrap();
+    assert_eq!(interval, KEEPALIVE_INTERVAL);
+    let probes = socket.tcp_keepalive_retries().unwrap();
+    assert_eq!(probes, KEEPALIVE_PROBES);
 }
 
 #[tokio::test]
