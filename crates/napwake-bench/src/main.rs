@@ -1,9 +1,10 @@
-//! `napwake-bench`: measures what Napwake promises of a cold start, on the
-//! cluster whose network it runs in, and prints tables.
+//! `napwake-bench`: measures what Napwake promises of a cold start and of its own
+//! answers, on the cluster whose network it runs in, and prints tables.
 //!
 //! Owns the run. `cargo xtask bench` makes the cluster and starts this there.
 //! Asserts nothing: figures are of a machine and an hour.
 
+mod answers;
 mod audit;
 mod bare;
 mod caller;
@@ -25,13 +26,24 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result};
-use clap::{Parser, ValueEnum};
+use clap::{Args, Parser, ValueEnum};
 
 use crate::cold::Rounds;
 use crate::field::Kind;
 
-/// Measures a cold start in a cluster's network.
+/// Measures Napwake in a cluster's network.
 #[derive(Debug, Parser)]
+enum Command {
+    /// Cold starts, writes and memory
+    ColdStarts(Arguments),
+    /// The doorman's own answers, beside nginx
+    Answers(answers::Arguments),
+    /// Asks a server, and prints what came of it: a part of `answers`
+    #[command(hide = true)]
+    Load(answers::Load),
+}
+
+#[derive(Debug, Args)]
 struct Arguments {
     /// The API server's audit log
     #[arg(long, value_name = "FILE")]
@@ -104,12 +116,20 @@ impl Arguments {
 }
 
 fn main() -> ExitCode {
-    let done = tokio::runtime::Builder::new_multi_thread()
+    let done = match Command::parse() {
+        Command::ColdStarts(arguments) => in_a_runtime(run::run(&arguments)),
+        Command::Answers(arguments) => in_a_runtime(answers::run(&arguments)),
+        Command::Load(load) => answers::load(&load),
+    };
+    done.map_or_else(|error| fail(&error), |()| ExitCode::SUCCESS)
+}
+
+fn in_a_runtime(measuring: impl Future<Output = Result<()>>) -> Result<()> {
+    tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .build()
-        .context("start the runtime")
-        .and_then(|runtime| runtime.block_on(run::run(&Arguments::parse())));
-    done.map_or_else(|error| fail(&error), |()| ExitCode::SUCCESS)
+        .context("start the runtime")?
+        .block_on(measuring)
 }
 
 fn fail(error: &anyhow::Error) -> ExitCode {

@@ -1,4 +1,4 @@
-//! How much memory Napwake's processes hold.
+//! Napwake's processes, and how much memory they hold.
 //!
 //! Owns finding them: by their pods' containers, among the processes of this
 //! machine, which is where the cluster's nodes are.
@@ -9,7 +9,7 @@ use std::fs;
 use anyhow::{Context as _, Result, ensure};
 use k8s_openapi::api::core::v1::Pod;
 use kube::{Api, Client, ResourceExt as _, api::ListParams};
-use napwake_api::names::pod::CONTROL_PLANE;
+use napwake_api::names::pod::{CONTROL_PLANE, DOORMAN};
 
 use crate::machine::field;
 
@@ -29,19 +29,13 @@ pub(crate) struct Held {
 
 /// What each pod of Napwake holds, by its part and name.
 pub(crate) async fn of_napwake(client: &Client) -> Result<BTreeMap<String, Held>> {
-    let pods: Api<Pod> = Api::namespaced(client.clone(), NAMESPACE);
-    let ours = ListParams::default().labels(CONTROL_PLANE);
-    let pods = pods.list(&ours).await.context("list Napwake's pods")?;
+    let pods = pods(client, CONTROL_PLANE).await?;
     let processes = processes();
     let mut held = BTreeMap::new();
     for pod in pods {
         let name = pod.name_any();
-        let container = container(&pod).with_context(|| format!("pod {name} runs no container"))?;
-        let process = processes
-            .iter()
-            .find(|(_, cgroup)| cgroup.contains(&container))
-            .with_context(|| format!("no process here is that of pod {name}"))?;
-        let status = fs::read_to_string(format!("/proc/{}/status", process.0))
+        let process = process(&pod, &processes)?;
+        let status = fs::read_to_string(format!("/proc/{process}/status"))
             .with_context(|| format!("look at the process of pod {name}"))?;
         held.insert(
             name.clone(),
@@ -50,6 +44,34 @@ pub(crate) async fn of_napwake(client: &Client) -> Result<BTreeMap<String, Held>
     }
     ensure!(!held.is_empty(), "Napwake has no pods");
     Ok(held)
+}
+
+/// A doorman's pod, and its process.
+pub(crate) async fn doorman(client: &Client) -> Result<(Pod, u32)> {
+    let labels = format!("{CONTROL_PLANE}={DOORMAN}");
+    let pod = pods(client, &labels).await?.into_iter().next();
+    let pod = pod.context("Napwake has no doorman")?;
+    let process = process(&pod, &processes())?;
+    Ok((pod, process))
+}
+
+/// Napwake's pods that have these labels.
+async fn pods(client: &Client, labels: &str) -> Result<Vec<Pod>> {
+    let pods: Api<Pod> = Api::namespaced(client.clone(), NAMESPACE);
+    let labels = ListParams::default().labels(labels);
+    let pods = pods.list(&labels).await.context("list Napwake's pods")?;
+    Ok(pods.items)
+}
+
+/// The process of a pod that has one.
+fn process(pod: &Pod, processes: &[(u32, String)]) -> Result<u32> {
+    let name = pod.name_any();
+    let container = container(pod).with_context(|| format!("pod {name} runs no container"))?;
+    let process = processes
+        .iter()
+        .find(|(_, cgroup)| cgroup.contains(&container));
+    let process = process.with_context(|| format!("no process here is that of pod {name}"))?;
+    Ok(process.0)
 }
 
 fn container(pod: &Pod) -> Option<String> {

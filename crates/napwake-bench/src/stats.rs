@@ -26,6 +26,10 @@ impl Times {
         self.percentile(95)
     }
 
+    pub(crate) fn p99(&self) -> Option<Millis> {
+        self.percentile(99)
+    }
+
     pub(crate) fn max(&self) -> Option<Millis> {
         self.percentile(100)
     }

@@ -17,6 +17,8 @@ use crate::install::{self, InstallError};
 use crate::progress::Progress;
 use crate::run::{self, RunError};
 use crate::target::Target;
+use crate::tools::ToolError;
+use crate::tools::packages::{self, Need};
 
 /// The cluster's name, unless another is wished for.
 pub const DEFAULT_NAME: &str = "napwake-bench";
@@ -63,9 +65,46 @@ pub struct Wish {
     /// How long the rounds may take together.
     pub minutes: u32,
     pub late_slices: LateSlices,
+    /// Nothing but this; everything without it.
+    pub only: Option<Part>,
     /// A folder for every wake's times.
     pub samples: Option<PathBuf>,
     pub afterwards: Afterwards,
+}
+
+/// What serves the same bytes, and what keeps it on a core.
+const BESIDE: [Need; 2] = [
+    Need::program("nginx", "nginx-light"),
+    Need::program("taskset", "util-linux"),
+];
+
+/// What can be measured by itself.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Part {
+    /// Cold starts, writes and memory.
+    ColdStarts,
+    /// The doorman's own answers, beside nginx.
+    Answers,
+}
+
+impl Part {
+    const ALL: [Self; 2] = [Self::ColdStarts, Self::Answers];
+
+    /// What it needs beside what the cluster does.
+    const fn needs(self) -> &'static [Need] {
+        match self {
+            Self::ColdStarts => &[],
+            Self::Answers => &BESIDE,
+        }
+    }
+}
+
+impl Wish {
+    fn parts(&self) -> impl Iterator<Item = Part> {
+        let only = self.only;
+        let parts = Part::ALL.into_iter();
+        parts.filter(move |part| only.is_none_or(|only| only == *part))
+    }
 }
 
 /// Whether it's measured once more with slices that follow their pods late.
@@ -96,6 +135,8 @@ pub enum BenchError {
     Install(#[from] InstallError),
     #[error("can't measure")]
     Measure(#[from] RunError),
+    #[error(transparent)]
+    Tool(#[from] ToolError),
 }
 
 /// Measures, and takes the cluster away however that ended, unless it's to be kept.
@@ -103,6 +144,9 @@ pub fn run(wish: &Wish, progress: &Progress) -> Result<(), BenchError> {
     if let Some(folder) = &wish.samples {
         // Found out now rather than after minutes.
         files::create_dir(folder)?;
+    }
+    for part in wish.parts() {
+        packages::ensure(part.needs(), progress)?;
     }
     let product = product::image(progress)?;
     let program = cargo::release_bench(progress)?;
@@ -123,7 +167,23 @@ fn on_a_cluster(
 ) -> Result<(), BenchError> {
     let cluster = up(wish, Slices::Prompt, progress)?;
     cluster.load_image(&test_app::image(progress)?)?;
-    install::install(&Target::Dev(cluster.clone()), None, progress)?;
+    install::install(&Target::Dev(cluster), None, progress)?;
+    for part in wish.parts() {
+        match part {
+            Part::ColdStarts => cold_starts(wish, product, program, progress)?,
+            Part::Answers => answers(wish, program, progress)?,
+        }
+    }
+    Ok(())
+}
+
+fn cold_starts(
+    wish: &Wish,
+    product: &Product,
+    program: &Path,
+    progress: &Progress,
+) -> Result<(), BenchError> {
+    let cluster = up(wish, MAIN.slices, progress)?;
     let mut measure = measure(wish, &cluster, program, &MAIN);
     measure.arg(format!("--workloads={}", wish.workloads));
     measure.arg(format!("--image-bytes={}", product.size));
@@ -138,6 +198,14 @@ fn on_a_cluster(
         run::passing_on(&mut measure)?;
     }
     Ok(())
+}
+
+fn answers(wish: &Wish, program: &Path, progress: &Progress) -> Result<(), BenchError> {
+    let cluster = up(wish, Slices::Prompt, progress)?;
+    let mut measure = cluster.command(program);
+    measure.arg("answers");
+    measure.arg("--folder").arg(cluster.scratch("answers"));
+    Ok(run::passing_on(&mut measure)?)
 }
 
 fn up(wish: &Wish, slices: Slices, progress: &Progress) -> Result<Cluster, ClusterError> {
@@ -156,6 +224,7 @@ fn measure(wish: &Wish, cluster: &Cluster, program: &Path, pass: &Pass) -> Comma
         share,
     } = pass;
     let mut command = cluster.command(program);
+    command.arg("cold-starts");
     command.arg("--audit-log").arg(cluster.audit_log());
     command.arg(format!("--slices={slices}"));
     command.arg(format!("--apps={apps}"));

@@ -3,8 +3,8 @@
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use clap::Args;
-use napwake_dev::bench::{self, Afterwards, DEFAULT_NAME, LateSlices, Wish};
+use clap::{Args, ValueEnum};
+use napwake_dev::bench::{self, Afterwards, DEFAULT_NAME, LateSlices, Part, Wish};
 use napwake_dev::cluster::ClusterName;
 use napwake_dev::progress::Progress;
 
@@ -13,6 +13,9 @@ pub(crate) struct Bench {
     /// The cluster's name: it's made, and taken away at the end
     #[arg(long, default_value = DEFAULT_NAME)]
     name: ClusterName,
+    /// Measure nothing but this
+    #[arg(long, value_name = "PART")]
+    only: Option<Only>,
     /// Workloads that are there while memory is measured; it isn't with 25 or fewer
     #[arg(long, value_name = "NUMBER", default_value_t = 100)]
     workloads: u32,
@@ -40,6 +43,14 @@ pub(crate) struct Bench {
     keep: bool,
 }
 
+#[derive(Debug, Clone, Copy, ValueEnum)]
+enum Only {
+    /// Cold starts, writes and memory
+    ColdStarts,
+    /// The doorman's own answers, beside nginx
+    Answers,
+}
+
 pub(crate) fn run(bench: Bench) -> anyhow::Result<ExitCode> {
     let wish = Wish {
         name: bench.name,
@@ -51,6 +62,10 @@ pub(crate) fn run(bench: Bench) -> anyhow::Result<ExitCode> {
         } else {
             LateSlices::Measure
         },
+        only: bench.only.map(|only| match only {
+            Only::ColdStarts => Part::ColdStarts,
+            Only::Answers => Part::Answers,
+        }),
         samples: bench.samples,
         afterwards: if bench.keep {
             Afterwards::Keep
