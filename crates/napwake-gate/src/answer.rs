@@ -9,6 +9,9 @@ use crate::caller::BodyForm;
 /// How long a client that was turned away should stay away, in seconds (ASK-29).
 const ASLEEP_RETRY_AFTER: &str = "300";
 
+/// More bytes than any head here has.
+const HEAD_ROOM: usize = 1024;
+
 /// An answer, after which the connection is closed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Answer {
@@ -148,7 +151,9 @@ impl Answer {
             // CLASS-09, T-52
             ("Connection", "close"),
         ];
-        let mut text = format!("HTTP/1.1 {}\r\n", content.status);
+        // Room for it all at once: a page would be copied several times as it grows.
+        let mut text = String::with_capacity(content.body.len() + HEAD_ROOM);
+        text.extend(["HTTP/1.1 ", content.status, "\r\n"]);
         for (name, value) in common.iter().chain(content.headers) {
             text.extend([name, ": ", value, "\r\n"]);
         }

@@ -42,6 +42,26 @@ async fn a_caller_that_still_sends_reads_the_answer(#[case] body: usize) {
     assert_eq!(ended, AnswerEnd::Closed);
 }
 
+/// An answer that takes many packets is whole, whatever of it waits for the end.
+#[rstest]
+#[case::nothing(0)]
+#[case::a_page(6000)]
+#[case::more_than_the_buffers_hold(8 * 1024 * 1024)]
+#[tokio::test]
+async fn an_answer_of_any_size_is_whole(#[case] size: usize) {
+    let (mut caller, stream) = connected().await;
+    let whole: Vec<u8> = (0..251).cycle().take(size).collect();
+    let mut got = Vec::new();
+    let (ended, read) = tokio::join!(answer(stream, &whole, LingerLimits::default()), async {
+        let read = caller.read_to_end(&mut got).await;
+        drop(caller);
+        read
+    });
+    assert_eq!(read.unwrap(), size);
+    assert!(got == whole, "the bytes are the same");
+    assert_eq!(ended, AnswerEnd::Closed);
+}
+
 /// T-52: the write side is shut before the caller has done anything.
 #[tokio::test(start_paused = true)]
 async fn the_answer_ends_before_the_waiting_does() {
