@@ -4,8 +4,9 @@
 //! notices at once that the caller left, even while nothing more may be read. It
 //! never interprets a byte, and never writes to the caller.
 //!
-//! A caller has left when it closes, resets, or shuts its sending side alone
-//! (HOLD-33, HOLD-35): until something is written back, those look alike.
+//! A held caller has left when it closes, resets, or shuts its sending side alone
+//! (HOLD-33, HOLD-35). The first and the last look alike until something is written
+//! back, so whoever reads one that isn't held is told of them apart from a reset.
 
 use std::io;
 use std::mem::MaybeUninit;
@@ -47,8 +48,10 @@ pub trait Budget: Send + 'static {
 pub enum IntakeEvent {
     /// It sent more: see [`Intake::bytes`].
     Bytes,
-    /// It closed, shut its sending side, or reset. Said again if asked again.
-    Left,
+    /// It closed, or shut its sending side alone. Said again if asked again.
+    Shut,
+    /// It reset. Said again if asked again.
+    Reset,
 }
 
 /// A held caller's connection and what it sent so far.
@@ -57,7 +60,8 @@ pub struct Intake<B> {
     stream: TcpStream,
     held: Vec<u8>,
     budget: B,
-    left: bool,
+    /// How it left.
+    left: Option<IntakeEvent>,
 }
 
 /// What one look at the socket found.
@@ -74,7 +78,7 @@ impl<B: Budget> Intake<B> {
             stream,
             held: Vec::new(),
             budget,
-            left: false,
+            left: None,
         }
     }
 
@@ -99,23 +103,20 @@ impl<B: Budget> Intake<B> {
             }
             tokio::select! {
                 biased;
-                () = closed(&self.stream) => {
-                    self.left = true;
-                    return IntakeEvent::Left;
-                }
+                // Which of them it is would be known once the rest was read.
+                () = closed(&self.stream) => return self.leaves(IntakeEvent::Shut),
                 () = self.budget.freed() => {}
             }
         }
     }
 
     fn poll_look(&mut self, cx: &mut Context<'_>) -> Poll<Look> {
-        if self.left {
-            return Poll::Ready(Look::Event(IntakeEvent::Left));
+        if let Some(left) = self.left {
+            return Poll::Ready(Look::Event(left));
         }
         // Nothing is taken from the budget before there is something to read.
         if ready!(self.stream.poll_read_ready(cx)).is_err() {
-            self.left = true;
-            return Poll::Ready(Look::Event(IntakeEvent::Left));
+            return Poll::Ready(Look::Event(self.leaves(IntakeEvent::Reset)));
         }
         let room = self.budget.take(PIECE).min(PIECE);
         if room == 0 {
@@ -130,12 +131,15 @@ impl<B: Budget> Intake<B> {
             self.budget.give_back(room - used);
         }
         Poll::Ready(Look::Event(match ready!(polled) {
-            Ok(0) | Err(_) => {
-                self.left = true;
-                IntakeEvent::Left
-            }
+            Ok(0) => self.leaves(IntakeEvent::Shut),
+            Err(_) => self.leaves(IntakeEvent::Reset),
             Ok(_) => IntakeEvent::Bytes,
         }))
+    }
+
+    fn leaves(&mut self, how: IntakeEvent) -> IntakeEvent {
+        self.left = Some(how);
+        how
     }
 
     /// Reads up to `room` bytes. The scratch space is on the stack for the length

@@ -103,7 +103,7 @@ impl<C: Connect<Stream = TcpStream> + 'static, S: Stamper> Conversation<C, S> {
             let until = match self.judge(caller.bytes(), hearing, &route, Standing::Crowded) {
                 Next::Greeting(page @ Greeting::Waking(..)) => return Some(page),
                 Next::Listen(until) => until,
-                Next::Greeting(_) | Next::Errand(_) | Next::Forget(_) => {
+                Next::Greeting(_) | Next::Errand(_) | Next::Forget(_) | Next::Look => {
                     return Some(Greeting::Ready(None));
                 }
             };

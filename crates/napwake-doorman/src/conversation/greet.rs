@@ -5,6 +5,7 @@
 //! (HOLD-13).
 
 use std::ops::Range;
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -19,7 +20,7 @@ use napwake_gate::verdict::{Door, Heard, Standing, Tally, Verdict, Wake, judge, 
 use napwake_net::intake::IntakeEvent;
 use napwake_net::transport::Connect;
 use tokio::net::TcpStream;
-use tokio::time::{Instant, sleep_until};
+use tokio::time::{Instant, sleep_until, timeout_at};
 
 use super::Conversation;
 use super::budget::Caller;
@@ -79,6 +80,8 @@ pub(super) enum Next {
     Greeting(Greeting),
     /// More is to be heard of it, or of the route, until then.
     Listen(Instant),
+    /// A pod is said to be Ready, and is to be read first.
+    Look,
     /// Something is to be done before that's known.
     Errand(Errand),
     /// The bytes at these places aren't needed, whatever it gets (T-42).
@@ -97,6 +100,10 @@ impl<C: Connect<Stream = TcpStream> + 'static, S: Stamper> Conversation<C, S> {
             let errand = match self.next(caller.bytes(), watcher, hearing) {
                 Next::Greeting(greeting) => return greeting,
                 Next::Errand(errand) => errand,
+                Next::Look => match Box::pin(self.look(caller, watcher, hearing)).await {
+                    Ok(()) => continue,
+                    Err(ended) => return Greeting::Ended(ended),
+                },
                 Next::Forget(gone) => {
                     caller.forget(&gone);
                     hearing.is_cut = true;
@@ -125,13 +132,29 @@ impl<C: Connect<Stream = TcpStream> + 'static, S: Stamper> Conversation<C, S> {
                 Some(place) => Next::Greeting(Greeting::Ready(Some(place))),
                 None => Next::Errand(Errand::Queue),
             },
-            Outlook::Unread if self.accepted.elapsed() < UNREAD => {
-                Next::Listen(self.accepted + UNREAD)
-            }
+            Outlook::Unread if self.accepted.elapsed() < UNREAD => Next::Look,
             Outlook::Unread | Outlook::NotReady => {
                 self.judge(bytes, hearing, &route, route.standing())
             }
         }
+    }
+
+    /// Waits until more is known of the pod that is said to be Ready, or for a while.
+    /// One that shuts its sending side meanwhile isn't held yet (T-58).
+    async fn look(
+        &self,
+        caller: &mut Caller,
+        watcher: &mut Watcher,
+        hearing: &mut Hearing,
+    ) -> Result<(), Impatience> {
+        let before = caller.bytes().len();
+        let read = pin!(timeout_at(self.accepted + UNREAD, watcher.changed()));
+        // Whether in time or not: what is known now is looked at next.
+        self.patience().wait_unheld(caller, read).await?.ok();
+        if caller.bytes().len() > before {
+            hearing.last_byte = Some(self.doorman.steady.now());
+        }
+        Ok(())
     }
 
     /// Waits until more was heard of the caller or of the route, or for so long.
@@ -149,7 +172,7 @@ impl<C: Connect<Stream = TcpStream> + 'static, S: Stamper> Conversation<C, S> {
             biased;
             event = caller.next() => match event {
                 IntakeEvent::Bytes => hearing.last_byte = Some(steady.now()),
-                IntakeEvent::Left => return Err(Impatience::Left),
+                IntakeEvent::Shut | IntakeEvent::Reset => return Err(Impatience::Left),
             },
             () = watcher.changed() => {}
             () = sleep_until(until.min(deadline)) => if Instant::now() >= deadline {

@@ -160,10 +160,8 @@ impl<C: Connect<Stream = TcpStream> + 'static, S: Stamper> Conversation<C, S> {
         let turns = self.route.turns();
         match turns.next(&ready, &mut progress.tries, AT_A_TIME, steady.now()) {
             Next::Dial(targets) => {
-                let mut dial = Box::pin(self.dial(&targets, watcher, &ready));
-                let dialed = patience.wait(caller, dial.as_mut()).await?;
-                drop(dial);
-                match dialed {
+                let dial = self.dial(&targets, watcher, &ready);
+                match Box::pin(self.outwait(caller, dial, progress)).await? {
                     Some(Ok(Dialed { stream, .. })) => {
                         let target = stream;
                         return Ok(Some(Through { target, place }));
@@ -205,6 +203,22 @@ impl<C: Connect<Stream = TcpStream> + 'static, S: Stamper> Conversation<C, S> {
             biased;
             dialed = self.doorman.dialer.dial_first(targets) => Some(dialed),
             () = others => None,
+        }
+    }
+
+    /// Waits for a dial. Who comes to a Ready pod isn't held before that can't be
+    /// reached (T-58).
+    async fn outwait<T>(
+        &self,
+        caller: &mut Caller,
+        dial: impl Future<Output = T>,
+        progress: &Progress,
+    ) -> Result<T, Impatience> {
+        let dial = pin!(dial);
+        if progress.waited {
+            self.patience().wait(caller, dial).await
+        } else {
+            self.patience().wait_unheld(caller, dial).await
         }
     }
 

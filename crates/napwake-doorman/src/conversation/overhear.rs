@@ -10,7 +10,7 @@ use napwake_gate::caller::Agents;
 use napwake_gate::deadline::SILENCE;
 use napwake_gate::head::HeadScan;
 use napwake_gate::verdict::{Heard, Wake, would_wake};
-use napwake_net::relay::{Tap, TapVerdict};
+use napwake_net::relay::{TAP_LIMIT, Tap, TapVerdict};
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 use tokio::time::{Instant, sleep_until};
@@ -47,13 +47,27 @@ pub(super) fn overhear(agents: Agents) -> (Tap, Overheard) {
         }),
         changed: Notify::new(),
     });
-    let listening = Arc::clone(&shared);
-    let tap = Tap::new(move |piece| {
-        let verdict = listening.copy.lock().hear(piece);
-        listening.changed.notify_one();
-        verdict
-    });
+    let listening = Listening(Arc::clone(&shared));
+    let tap = Tap::new(move |piece| listening.hear(piece));
     (tap, Overheard(shared))
+}
+
+/// The tap's end of it, dropped when there is no more to hear.
+struct Listening(Arc<Shared>);
+
+impl Listening {
+    fn hear(&self, piece: &[u8]) -> TapVerdict {
+        let verdict = self.0.copy.lock().hear(piece);
+        self.0.changed.notify_one();
+        verdict
+    }
+}
+
+impl Drop for Listening {
+    fn drop(&mut self) {
+        self.0.copy.lock().end();
+        self.0.changed.notify_one();
+    }
 }
 
 impl Copy {
@@ -71,6 +85,14 @@ impl Copy {
             TapVerdict::Enough
         } else {
             TapVerdict::More
+        }
+    }
+
+    /// No more is heard. If not for its length, the caller ended: nothing that would
+    /// wake had been said by then, as by a health check that connects and closes.
+    fn end(&mut self) {
+        if self.wake.is_none() && self.bytes.len() < TAP_LIMIT {
+            self.wake = would_wake(&Heard::Left, WakeMode::Request, &self.agents);
         }
     }
 

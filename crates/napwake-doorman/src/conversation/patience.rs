@@ -49,7 +49,31 @@ impl Patience<'_> {
         }
     }
 
-    /// The same, but ends with nothing as soon as the caller has sent more.
+    /// The same for one that isn't held, for it found a Ready pod when it came: if it
+    /// shuts its sending side, which can't be told from a close, it has said all it has
+    /// to say, and its end is passed on like what it sent (T-58).
+    pub(super) async fn wait_unheld<T>(
+        self,
+        caller: &mut Caller,
+        mut wanted: Pin<&mut impl Future<Output = T>>,
+    ) -> Result<T, Impatience> {
+        let mut is_shut = false;
+        loop {
+            tokio::select! {
+                biased;
+                event = caller.next(), if !is_shut => match event {
+                    IntakeEvent::Reset => return Err(Impatience::Left),
+                    IntakeEvent::Shut => is_shut = true,
+                    IntakeEvent::Bytes => {}
+                },
+                () = sleep_until(self.until) => return Err(Impatience::TimedOut),
+                () = self.cut.cancelled() => return Err(Impatience::Stopped),
+                got = &mut wanted => return Ok(got),
+            }
+        }
+    }
+
+    /// As [`Patience::wait`], but ends with nothing as soon as the caller has sent more.
     pub(super) async fn wait_or_hear<T>(
         self,
         caller: &mut Caller,
@@ -60,7 +84,7 @@ impl Patience<'_> {
             // even if a pod is Ready at the same moment.
             biased;
             event = caller.next() => match event {
-                IntakeEvent::Left => Err(Impatience::Left),
+                IntakeEvent::Shut | IntakeEvent::Reset => Err(Impatience::Left),
                 IntakeEvent::Bytes => Ok(None),
             },
             () = sleep_until(self.until) => Err(Impatience::TimedOut),

@@ -245,6 +245,18 @@ impl World {
         near
     }
 
+    /// A caller that had sent this and shut its sending side before it was accepted.
+    pub(crate) async fn say_all(&self, bytes: &[u8]) -> TcpStream {
+        let (mut near, stream) = pair().await;
+        near.write_all(bytes).await.unwrap();
+        near.shutdown().await.unwrap();
+        let caller = SocketAddr::from(([192, 0, 2, 7], 40_000));
+        self.doorman
+            .welcome(self.route(20_001), Accepted { stream, caller });
+        self.quiet().await;
+        near
+    }
+
     /// A caller that has sent this.
     pub(crate) async fn say(&self, bytes: &[u8]) -> TcpStream {
         let mut caller = self.call().await;

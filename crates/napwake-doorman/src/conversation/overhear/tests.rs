@@ -28,7 +28,10 @@ async fn check(pieces: &[(u64, &str)]) -> (Wake, Duration) {
     let sending = async {
         for (after, piece) in pieces {
             sleep(Duration::from_millis(*after)).await;
-            caller.write_all(piece.as_bytes()).await.unwrap();
+            match *piece {
+                END => caller.shutdown().await.unwrap(),
+                piece => caller.write_all(piece.as_bytes()).await.unwrap(),
+            }
         }
         std::future::pending::<()>().await;
     };
@@ -39,9 +42,13 @@ async fn check(pieces: &[(u64, &str)]) -> (Wake, Duration) {
     }
 }
 
+/// It shuts its sending side.
+const END: &str = "the end";
+
 const YES: Wake = Wake::Yes(RequestKind::Request);
 
-/// T-02, T-03, T-43: by the bytes, or three seconds after the last of them.
+/// T-02, T-03, T-43: by the bytes, or three seconds after the last of them. CLASS-07:
+/// one that ends without having said enough wakes nothing, though its pod stays.
 #[rstest]
 #[case::at_once(&[(0, "GET / HTTP/1.1\r\n\r\n")], YES, 0)]
 #[case::in_pieces(&[(0, "GET / HT"), (1_000, "TP/1.1\r\n\r\n")], YES, 1_000)]
@@ -49,6 +56,9 @@ const YES: Wake = Wake::Yes(RequestKind::Request);
 #[case::probe(&[(0, "GET / HTTP/1.1\r\nUser-Agent: kube-probe/1\r\n\r\n")], Wake::No, 0)]
 #[case::hidden(&[(0, "GET /.env HTTP/1.1\r\n\r\n")], Wake::No, 0)]
 #[case::silent(&[], YES, 3_000)]
+#[case::shuts(&[(0, "GET / HTTP/1.1\r\n\r\n"), (0, END)], YES, 0)]
+#[case::closes(&[(500, END)], Wake::No, 500)]
+#[case::closes_too_early(&[(0, "GET / HT"), (500, END)], Wake::No, 500)]
 #[case::slow(&[(2_000, "GET / HTTP/1.1\r\n"), (2_000, "A: b\r\n")], YES, 7_000)]
 #[tokio::test(start_paused = true)]
 async fn judged_when_clear(#[case] pieces: &[(u64, &str)], #[case] wake: Wake, #[case] after: u64) {

@@ -1,10 +1,11 @@
 //! Callers that find a Ready pod.
 
 use rstest::rstest;
+use serde_json::json;
 use tokio::io::AsyncWriteExt;
 
-use super::{GET, asks, millis, ready_pod, secs, wakes, world, world_with};
-use crate::tests::{Dial, ending, read};
+use super::{GET, asks, millis, ready_pod, secs, serving, wakes, world, world_with};
+use crate::tests::{Dial, Ending, claimant, ending, read, slice};
 
 /// HOLD-07, HOLD-08, HOLD-09, HOLD-10, T-58: straight on to a Ready pod, before
 /// a byte was sent.
@@ -27,19 +28,75 @@ async fn the_server_may_speak_first(#[case] phase: &str) {
     // Each side's end is its own (T-58).
     caller.write_all(b"bye").await.unwrap();
     caller.shutdown().await.unwrap();
-    assert_eq!(
-        ending(&mut backend).await,
-        crate::tests::Ending::Closed(b"bye".to_vec())
-    );
+    assert_eq!(ending(&mut backend).await, Ending::Closed(b"bye".to_vec()));
     backend.write_all(b"late").await.unwrap();
     drop(backend);
-    assert_eq!(
-        ending(&mut caller).await,
-        crate::tests::Ending::Closed(b"late".to_vec())
-    );
+    assert_eq!(ending(&mut caller).await, Ending::Closed(b"late".to_vec()));
     world.quiet().await;
     assert!(world.cluster.stamps().is_empty());
     assert_eq!(wakes(&world, "served"), "", "it never waited");
+    world.ends().await;
+}
+
+/// T-58: one that finds a Ready pod isn't held, so it's passed on with its end, though
+/// that came before the Pod was read (the first) or dialed (the second).
+#[rstest]
+#[case::pausing("Pausing", "Routed")]
+#[case::waking("Resuming", "Routed")]
+#[case::draining("Running", "Draining")]
+#[case::of_another_workload("Paused", "Routed")]
+#[tokio::test(start_paused = true)]
+async fn one_that_has_said_all_is_passed(#[case] phase: &str, #[case] state: &str) {
+    let mut world = world(phase, [Dial::Accept; 2]);
+    world.put(claimant(phase, state, &json!({})));
+    ready_pod(&world);
+    for _ in 0..2 {
+        let mut caller = world.say_all(GET).await;
+        let mut backend = world.made().expect("it was dialed");
+        assert_eq!(ending(&mut backend).await, Ending::Closed(GET.to_vec()));
+        backend.write_all(b"answer").await.unwrap();
+        drop(backend);
+        let answer = ending(&mut caller).await;
+        assert_eq!(answer, Ending::Closed(b"answer".to_vec()));
+    }
+    world.ends().await;
+}
+
+/// T-58, HOLD-35: one whose Ready pod can't be reached is held from then on, and one
+/// for whom none is Ready after all is, too. There its end means that it left.
+#[rstest]
+#[case::refused(true, 1)]
+#[case::gone(false, 0)]
+#[tokio::test(start_paused = true)]
+async fn one_that_has_said_all_is_dropped_once_it_would_be_held(
+    #[case] is_ready: bool,
+    #[case] dialed: usize,
+) {
+    let world = world("Paused", (0..dialed).map(|_| Dial::Refuse));
+    if is_ready {
+        ready_pod(&world);
+    } else {
+        world.put_slice(slice("api-1", &[("api-0", "10.1.0.9", serving(true))]));
+    }
+    let mut caller = world.say_all(GET).await;
+    world.pass(secs(1)).await;
+    assert!(ending(&mut caller).await.is_silent());
+    world.pass(secs(5)).await;
+    assert_eq!(world.dialed().len(), dialed);
+    world.ends().await;
+}
+
+/// CLASS-07: what connects and closes wakes nothing either where it is passed on,
+/// whatever its pod makes of that.
+#[tokio::test(start_paused = true)]
+async fn a_passed_tcp_check_leaves_the_pause_going() {
+    let mut world = world("Pausing", [Dial::Accept]);
+    ready_pod(&world);
+    let caller = world.say_all(b"").await;
+    let backend = world.made().expect("it was dialed");
+    world.pass(secs(10)).await;
+    assert!(world.cluster.stamps().is_empty());
+    drop((caller, backend));
     world.ends().await;
 }
 
