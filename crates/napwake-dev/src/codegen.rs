@@ -22,6 +22,8 @@ pub enum CodegenError {
         what: &'static str,
         source: serde_saphyr::ser::Error,
     },
+    #[error("can't write the ManagedWorkload API as JSON")]
+    Json(#[from] serde_json::Error),
     #[error(transparent)]
     File(#[from] FileError),
     #[error(
@@ -79,11 +81,13 @@ fn generated() -> Result<Vec<Generated>, CodegenError> {
 }
 
 fn custom_resource_definition() -> Result<String, CodegenError> {
-    let yaml =
-        serde_saphyr::to_string(&ManagedWorkload::crd()).map_err(|source| CodegenError::Yaml {
-            what: "the ManagedWorkload API",
-            source,
-        })?;
+    let mut definition = serde_json::to_value(ManagedWorkload::crd())?;
+    // Some crate of the workspace may have maps keep their order, others not.
+    definition.sort_all_objects();
+    let yaml = serde_saphyr::to_string(&definition).map_err(|source| CodegenError::Yaml {
+        what: "the ManagedWorkload API",
+        source,
+    })?;
     Ok(format!("{NOTE}{}\n", yaml.trim_end()))
 }
 

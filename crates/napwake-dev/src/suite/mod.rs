@@ -100,9 +100,11 @@ pub fn run(wish: &Wish, progress: &Progress) -> Result<Tally, SuiteError> {
 }
 
 impl Wish {
-    /// The checks are no tests: a filter by name leaves them out.
+    /// The checks are no tests: a filter by name leaves them out. Browsers take
+    /// packages of some hundred megabytes, so they run when asked for.
     fn wants(&self, level: Level) -> bool {
-        let listed = self.levels.is_empty() || self.levels.contains(&level);
+        let is_usual = level != Level::B || self.cases == Cases::Long;
+        let listed = (self.levels.is_empty() && is_usual) || self.levels.contains(&level);
         let filtered_out = level == Level::Checks && self.filter.is_some();
         listed && !filtered_out
     }
@@ -191,5 +193,18 @@ mod tests {
             ..Wish::default()
         };
         assert!(!wish.wants(Level::Checks) && wish.wants(Level::U));
+    }
+
+    #[test]
+    fn browsers_run_when_asked_for() {
+        let mut wish = Wish::default();
+        assert!(!wish.wants(Level::B) && wish.wants(Level::C));
+        wish.levels = vec![Level::B];
+        assert!(wish.wants(Level::B) && !wish.wants(Level::C));
+        let wish = Wish {
+            cases: Cases::Long,
+            ..Wish::default()
+        };
+        assert!(wish.wants(Level::B));
     }
 }
