@@ -147,11 +147,18 @@ async fn a_change_of_a_routed_service_is_followed() {
             after[0].metadata.uid == before[0].metadata.uid,
             "{after:#?}"
         );
-        let status = managed::status(place, "web").await?;
-        let drains = status.doorman.iter().flat_map(|doorman| &doorman.routes);
-        let drains = drains.filter(|route| route.draining_until.is_some());
-        let drains: Vec<_> = drains.map(|route| route.port.name.as_str()).collect();
-        ensure!(drains == ["ready"], "{status:#?}");
+        // The slice first, and then the status says that it's so.
+        let drains = || async {
+            let status = managed::status(place, "web").await?;
+            let routes = status
+                .doorman
+                .into_iter()
+                .flat_map(|doorman| doorman.routes);
+            let drains = routes.filter(|route| route.draining_until.is_some());
+            Ok(drains.map(|route| route.port.name).collect::<Vec<_>>())
+        };
+        let what = "ready alone to drain";
+        wait::until(what, managed::PATIENCE, drains, |found| *found == ["ready"]).await?;
         Ok(())
     })
     .await;
