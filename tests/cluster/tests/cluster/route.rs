@@ -171,7 +171,9 @@ async fn an_ignored_traffic_port_wakes_nothing(#[case] listed: &str) {
         wait::throughout("its sleep", while_asked, asked_again, sleeps).await?;
         managed::ask_to_wake(&place, "web").await?;
         managed::phase(&place, "web", Phase::Running).await?;
-        setup::request(&place, "web").await?;
+        // No doorman bridges the time until kube-proxy has the pod.
+        let answers = |ended: &callers::Ended| ended.code == Some(0);
+        wait::until("an answer", managed::PATIENCE, ask, answers).await?;
         Ok(())
     })
     .await;
