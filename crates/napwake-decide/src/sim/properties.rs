@@ -264,6 +264,19 @@ impl Cluster {
     }
 }
 
+/// Lives through all of this, and checks what must hold in between and in the end.
+fn live_through(acts: &[Act]) {
+    let mut cluster = objects::shared();
+    cluster.settle();
+    for act in acts {
+        carry_out(&mut cluster, act);
+        cluster.settle();
+        cluster.check_at_rest();
+    }
+    cluster.end_well();
+    cluster.check_clean();
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
@@ -273,15 +286,7 @@ proptest! {
     /// is left over.
     #[test]
     fn nobody_is_left_at_zero(acts in vec(act(), 1..60)) {
-        let mut cluster = objects::shared();
-        cluster.settle();
-        for act in &acts {
-            carry_out(&mut cluster, act);
-            cluster.settle();
-            cluster.check_at_rest();
-        }
-        cluster.end_well();
-        cluster.check_clean();
+        live_through(&acts);
     }
 }
 
@@ -289,8 +294,6 @@ proptest! {
 /// know of the other, while the other's drain goes on.
 #[test]
 fn a_shared_port_may_rest_before_its_last_drain_ends() {
-    let mut cluster = objects::shared();
-    cluster.settle();
     let acts = [
         Act::Pass(1),
         Act::Stamp("worker", signal::PAUSE_REQUESTED),
@@ -303,11 +306,5 @@ fn a_shared_port_may_rest_before_its_last_drain_ends() {
         Act::Pass(4),
         Act::Suspend("api"),
     ];
-    for act in &acts {
-        carry_out(&mut cluster, act);
-        cluster.settle();
-        cluster.check_at_rest();
-    }
-    cluster.end_well();
-    cluster.check_clean();
+    live_through(&acts);
 }

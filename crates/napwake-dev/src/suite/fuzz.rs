@@ -110,7 +110,8 @@ struct Fed {
 
 impl Fed {
     fn start(name: &str, seconds: u32) -> Result<Self, SuiteError> {
-        let program = out().join("x86_64-unknown-linux-gnu/release").join(name);
+        let triple = format!("{}-unknown-linux-gnu", std::env::consts::ARCH);
+        let program = out().join(triple).join("release").join(name);
         let found = out().join("found").join(name);
         files::create_dir(&found)?;
         let log = out().join(format!("{name}.log"));
