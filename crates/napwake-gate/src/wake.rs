@@ -28,8 +28,8 @@ pub struct Wakeable {
 #[must_use]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Need {
-    /// Stamp: this pause has no stamp yet. It counts against the allowance
-    /// (LIMIT-15).
+    /// Stamp: this pause has no stamp yet. It counts against the allowance where
+    /// the workload is paused already (LIMIT-15).
     Wake,
     /// Stamp anew, so that the operator sees that somebody is still there (T-65).
     /// It wakes nothing and counts against nothing.

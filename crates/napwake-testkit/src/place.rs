@@ -166,7 +166,9 @@ where
         Err(error) => panic!("{error:#}"),
     };
     let outcome = test(place.clone()).await;
-    if outcome.is_err() {
+    if let Err(error) = &outcome {
+        // First, where a cut output still has it.
+        eprintln!("{error:#}");
         place.tell().await;
     }
     place.remove().await;

@@ -183,6 +183,12 @@ impl State {
 }
 
 impl Workload {
+    /// Whether it takes of the allowance to wake it: calling off a pause whose pods
+    /// still run starts none (LIMIT-15).
+    pub fn is_asleep(&self) -> bool {
+        matches!(self.state, State::Asleep(_))
+    }
+
     /// The newest wake request that counts at `now`, whoever made it (T-11, T-12).
     fn last_wake(&self, now: Timestamp) -> Option<Stamp> {
         let seen = self.last_request.as_ref().map(|request| request.stamp);

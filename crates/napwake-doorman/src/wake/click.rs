@@ -165,7 +165,7 @@ impl<S: Stamper> Click<S> {
             return Ok(Tried::Pressed(pressed));
         }
         let asker = self.joiner.asker;
-        if !self.is_charged {
+        if seen.workload.is_asleep() && !self.is_charged {
             let (source, moment) = (asker.source, self.shared.steady.now());
             if let Err(over) = self.shared.allowance.take(source, moment) {
                 return Ok(Tried::NotYet(Obstacle::OverRate(over)));

@@ -330,6 +330,36 @@ async fn over_the_rate_a_wake_waits() {
     assert_eq!(written, [30, 30, 31, 31, 32, 32]);
 }
 
+/// LIMIT-15, HOLD-11: calling pauses off counts for nothing, however many they are and
+/// whoever asks: a pause that goes on stops the pods of somebody who is there.
+#[rstest]
+#[case::passed(How::Passed)]
+#[case::held(How::Waits)]
+#[tokio::test(start_paused = true)]
+async fn pauses_are_called_off_over_any_rate(#[case] how: How) {
+    let world = World::new([]);
+    let until = Instant::now() + Duration::from_mins(2);
+    for number in 0..40 {
+        world.put(claimant("Pausing", "Routed", &numbered(number)));
+        let route = world.route(20_100 + number);
+        let asker = Asker {
+            how,
+            ..asker("192.0.2.7")
+        };
+        world.doorman.wakes.ask(&route, asker, until);
+    }
+    world.quiet().await;
+    assert_eq!(stamps(&world), 40);
+    // The whole burst is left for those that are paused.
+    for number in 40..71 {
+        world.put(claimant("Paused", "Routed", &numbered(number)));
+        let route = world.route(20_100 + number);
+        world.doorman.wakes.ask(&route, asker("192.0.2.7"), until);
+    }
+    world.quiet().await;
+    assert_eq!(stamps(&world), 70);
+}
+
 /// Another source's allowance serves for a wake that its first asker's doesn't.
 #[tokio::test(start_paused = true)]
 async fn another_source_may_be_allowed() {

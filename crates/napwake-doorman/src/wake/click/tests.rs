@@ -302,6 +302,19 @@ async fn only_what_wakes_uses_the_allowances() {
     assert_eq!(writes(&world), 30);
 }
 
+/// LIMIT-15: a click that calls a pause off counts for nothing.
+#[tokio::test(start_paused = true)]
+async fn a_pause_is_called_off_over_any_rate() {
+    let world = World::new([]);
+    for number in 0..40 {
+        let mut pausing = numbered(number);
+        merge(&mut pausing, &json!({ "status": { "phase": "Pausing" } }));
+        asleep(&world, &pausing);
+        click_on(&world, 20_100 + number, "192.0.2.7").await;
+    }
+    assert_eq!(writes(&world), 40);
+}
+
 /// T-75: it wakes every workload behind its Service, each for itself.
 #[tokio::test(start_paused = true)]
 async fn all_behind_the_service_are_woken() {
