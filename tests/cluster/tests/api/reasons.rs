@@ -116,11 +116,17 @@ fn service(name: &str, part: &str, fields: &Value) -> Value {
 }
 
 fn cases() -> Vec<Case> {
-    let local = json!({"internalTrafficPolicy": "Local"});
-    let headless = json!({"clusterIP": "None"});
+    let mut cases = absent();
+    cases.extend(refused());
+    cases.extend(partly());
+    cases
+}
+
+/// Those that leave nothing to route.
+fn absent() -> Vec<Case> {
     let ignored = json!({"annotations": {"napwake.dev/doorman-ignore-ports": "80"}});
-    let v6 = json!({"ipFamilies": ["IPv6"]});
-    let dual = json!({"ipFamilyPolicy": "RequireDualStack", "ipFamilies": ["IPv4", "IPv6"]});
+    let udp = json!({"ports": [{"port": 53, "protocol": "UDP"}]});
+    let external = json!({"type": "ExternalName", "externalName": "x.example"});
     let none = |name, services| Case {
         name,
         services,
@@ -132,22 +138,19 @@ fn cases() -> Vec<Case> {
     vec![
         none("nothing", vec![]),
         none("ignored", vec![("", ignored)]),
-        none(
-            "udp",
-            vec![("", json!({"ports": [{"port": 53, "protocol": "UDP"}]}))],
-        ),
-        none("headless", vec![("", headless.clone())]),
+        none("udp", vec![("", udp)]),
+        none("headless", vec![("", headless())]),
         none("unselected", vec![("", json!({"selector": null}))]),
-        none(
-            "external",
-            vec![(
-                "",
-                json!({"type": "ExternalName", "externalName": "x.example"}),
-            )],
-        ),
+        none("external", vec![("", external)]),
+    ]
+}
+
+/// Those that can't be routed.
+fn refused() -> Vec<Case> {
+    vec![
         Case {
             name: "local",
-            services: vec![("", local.clone())],
+            services: vec![("", local())],
             reason: "NodeLocalTraffic",
             says: &["local", "internalTrafficPolicy"],
             slices: &[0],
@@ -155,15 +158,33 @@ fn cases() -> Vec<Case> {
         },
         Case {
             name: "v6",
-            services: vec![("", v6)],
+            services: vec![("", json!({"ipFamilies": ["IPv6"]}))],
             reason: "UnsupportedIPFamily",
             says: &["v6", "family"],
             slices: &[0],
             awake: "UnsupportedIPFamily",
         },
         Case {
+            name: "mixed",
+            services: vec![("-a", headless()), ("-b", local())],
+            reason: "NodeLocalTraffic",
+            says: &[
+                "Service mixed-a isn't routed",
+                "Service mixed-b isn't routed",
+            ],
+            slices: &[0, 0],
+            awake: "NodeLocalTraffic",
+        },
+    ]
+}
+
+/// Those of which a part is routed.
+fn partly() -> Vec<Case> {
+    let dual = json!({"ipFamilyPolicy": "RequireDualStack", "ipFamilies": ["IPv4", "IPv6"]});
+    vec![
+        Case {
             name: "beside",
-            services: vec![("", json!({})), ("-local", local.clone())],
+            services: vec![("", json!({})), ("-local", local())],
             reason: "DoormanRouted",
             says: &["requests are held", "Service beside-local isn't routed"],
             slices: &[1, 0],
@@ -177,18 +198,15 @@ fn cases() -> Vec<Case> {
             slices: &[1],
             awake: "NotPaused",
         },
-        Case {
-            name: "mixed",
-            services: vec![("-a", headless), ("-b", local)],
-            reason: "NodeLocalTraffic",
-            says: &[
-                "Service mixed-a isn't routed",
-                "Service mixed-b isn't routed",
-            ],
-            slices: &[0, 0],
-            awake: "NodeLocalTraffic",
-        },
     ]
+}
+
+fn headless() -> Value {
+    json!({"clusterIP": "None"})
+}
+
+fn local() -> Value {
+    json!({"internalTrafficPolicy": "Local"})
 }
 
 /// ROUTE-40: each pause works it out anew. ROUTE-78: a Service that was mended is
@@ -197,8 +215,9 @@ fn cases() -> Vec<Case> {
 async fn a_mended_service_is_routed_at_the_next_pause() {
     setup::with("mended", async |stage| {
         let place = stage.place();
-        let local = json!({"internalTrafficPolicy": "Local"});
-        place.create::<Service>(service("web", "", &local)).await?;
+        place
+            .create::<Service>(service("web", "", &local()))
+            .await?;
         let target = stage
             .managed_alone(&App::new("web", "http"), json!({}))
             .await?;
