@@ -29,6 +29,15 @@ const ROLLOUT: &str = "--timeout=240s";
 /// How long Helm waits, above all for the hook that wakes everybody.
 const HELM_WAIT: &str = "--timeout=6m";
 
+/// What Helm calls a revision on which it was still at work, or an uninstall whose
+/// hook failed. It takes none of them for one that an upgrade can begin from.
+const INTERRUPTED: [&str; 4] = [
+    "pending-install",
+    "pending-upgrade",
+    "pending-rollback",
+    "uninstalling",
+];
+
 #[derive(Debug, thiserror::Error)]
 pub enum InstallError {
     #[error(transparent)]
@@ -138,24 +147,21 @@ fn load(
     }
 }
 
-/// An install that was killed leaves a revision behind that Helm takes for one
-/// at work, and refuses the next. What it installed stays, and is taken over.
+/// Forgets the revision of a Helm that was killed, or whose uninstall failed: Helm
+/// would refuse the install. What that revision put there stays, and is taken over.
 fn forget_interrupted(target: &Target) {
     let mut delete = target.kubectl();
-    delete.args([
-        "delete",
-        "secret",
-        "--namespace",
-        NAMESPACE,
-        "--ignore-not-found",
-        "--selector",
-    ]);
-    delete.arg(
-        "owner=helm,name=napwake,status in (pending-install,pending-upgrade,pending-rollback)",
-    );
+    delete.args(["delete", "secret", "--ignore-not-found"]);
+    delete.args(["--namespace", NAMESPACE, "--selector", &interrupted()]);
     // Without the namespace there is nothing to forget; Helm itself tells of
     // an API that doesn't answer.
     drop(run::check(&mut delete));
+}
+
+/// Finds where Helm keeps such revisions.
+fn interrupted() -> String {
+    let statuses = INTERRUPTED.join(",");
+    format!("owner=helm,name={RELEASE},status in ({statuses})")
 }
 
 fn wait(target: &Target, progress: &Progress) -> Result<(), InstallError> {
@@ -216,5 +222,14 @@ mod tests {
             "not all of Napwake's pods got Ready"
         );
         assert!(failed("pod x").to_string().ends_with("last seen:\npod x"));
+    }
+
+    #[test]
+    fn an_uninstall_that_failed_is_forgotten_as_an_install_that_was_killed() {
+        assert_eq!(
+            interrupted(),
+            "owner=helm,name=napwake,status in \
+             (pending-install,pending-upgrade,pending-rollback,uninstalling)"
+        );
     }
 }

@@ -19,7 +19,9 @@ pub struct Layer {
 pub enum Kind {
     /// No I/O, no clock, no randomness.
     Pure,
-    /// Sockets or a process, but no Kubernetes client.
+    /// Sockets, whose bytes it doesn't read as HTTP.
+    Sockets,
+    /// A process with what it serves, but no Kubernetes client.
     Io,
     /// May talk to the API server.
     Client,
@@ -45,7 +47,7 @@ pub const LAYERS: &[Layer] = &[
     Layer {
         name: "napwake-net",
         ours: &[],
-        kind: Kind::Io,
+        kind: Kind::Sockets,
     },
     Layer {
         name: "napwake-kit",
@@ -109,6 +111,20 @@ pub const IMPURE_STD: &[(&str, &str)] = &[
     ("TcpStream", "sockets"),
     ("TcpListener", "sockets"),
     ("UdpSocket", "sockets"),
+];
+
+/// Crates that read or write HTTP, which a [`Kind::Sockets`] never uses: what a
+/// caller said is for `gate` to judge.
+pub const HTTP: &[&str] = &[
+    "axum",
+    "h2",
+    "http",
+    "http-body",
+    "httparse",
+    "httpdate",
+    "hyper",
+    "hyper-util",
+    "tungstenite",
 ];
 
 /// Crates that only a [`Kind::Client`] may use.

@@ -8,7 +8,7 @@ use std::{collections::BTreeSet, path::Path, process::Command};
 use anyhow::{Context, Result, ensure};
 
 use super::{
-    layers::{CLIENT, IMPURE, IMPURE_STD, Kind, LAYERS, Layer},
+    layers::{CLIENT, HTTP, IMPURE, IMPURE_STD, Kind, LAYERS, Layer},
     sources,
 };
 
@@ -111,6 +111,13 @@ fn judge(layer: &Layer, used: &BTreeSet<String>) -> Vec<String> {
     if layer.kind == Kind::Pure {
         for (impure, why) in IMPURE.iter().filter(|(impure, _)| used.contains(*impure)) {
             broken.push(format!("{name} is pure and may not use {impure}: {why}"));
+        }
+    }
+    if layer.kind == Kind::Sockets {
+        for http in HTTP.iter().filter(|http| used.contains(**http)) {
+            broken.push(format!(
+                "{name} may not use {http}: it moves bytes and knows no HTTP"
+            ));
         }
     }
     if layer.kind != Kind::Client {
@@ -249,6 +256,12 @@ mod tests {
         kind: Kind::Pure,
     };
 
+    const SOCKETS: Layer = Layer {
+        name: "napwake-y",
+        ours: &[],
+        kind: Kind::Sockets,
+    };
+
     fn used(names: &[&str]) -> BTreeSet<String> {
         names.iter().map(|name| (*name).to_owned()).collect()
     }
@@ -262,6 +275,22 @@ mod tests {
         assert_eq!(judge(&PURE, &used(&["napwake-net"])).len(), 1);
         assert_eq!(judge(&PURE, &used(&["tokio"])).len(), 1);
         assert_eq!(judge(&PURE, &used(&["kube-client"])).len(), 2);
+    }
+
+    #[test]
+    fn what_has_sockets_knows_no_workloads_and_no_http() {
+        let judged = |names: &[&str]| judge(&SOCKETS, &used(names)).len();
+        assert_eq!(judged(&["tokio", "socket2", "rustix"]), 0);
+        assert_eq!(judged(&["napwake-api"]), 1);
+        assert_eq!(judged(&["httparse"]), 1);
+        assert_eq!(judged(&["http", "hyper"]), 2);
+        assert_eq!(judged(&["kube-client"]), 1);
+    }
+
+    #[test]
+    fn net_is_held_to_its_sockets() {
+        let net = LAYERS.iter().find(|layer| layer.name == "napwake-net");
+        assert_eq!(net.map(|layer| layer.kind), Some(Kind::Sockets));
     }
 
     #[test]

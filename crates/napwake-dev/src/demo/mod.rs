@@ -188,15 +188,40 @@ fn start(
 }
 
 fn say_what_next(cluster: &Cluster, progress: &Progress) {
-    let name = cluster.name().flag();
-    let exec = format!("cargo xtask cluster exec{name} --");
     progress.line("The cluster stays up. Try:");
-    for line in [
+    for line in what_next(&cluster.name().flag()) {
+        progress.line(format_args!("  {line}"));
+    }
+}
+
+/// Commands for the cluster that `name` leads to.
+fn what_next(name: &str) -> [String; 4] {
+    let exec = format!("cargo xtask cluster exec{name} --");
+    [
         format!("{exec} kubectl napwake status -A"),
         format!("{exec} kubectl napwake pause web -n {NAMESPACE} --wait"),
-        format!("{exec} kubectl get events -n {NAMESPACE} --sort-by=.lastTimestamp"),
+        // The time that every event has: Napwake's have no lastTimestamp.
+        format!("{exec} kubectl get events -n {NAMESPACE} --sort-by=.metadata.creationTimestamp"),
         format!("cargo xtask demo --down{name}     # takes everything away"),
-    ] {
-        progress.line(format_args!("  {line}"));
+    ]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Events of `events.k8s.io` say when in `eventTime` alone, those of other parts
+    /// in `lastTimestamp`: only by the time of their making do both stand in order.
+    #[test]
+    fn events_are_sorted_by_a_time_that_all_have() {
+        let lines = what_next(" --name x");
+        let events = lines.iter().find(|line| line.contains("get events"));
+        assert_eq!(
+            events.map(String::as_str),
+            Some(
+                "cargo xtask cluster exec --name x -- kubectl get events -n napwake-demo \
+                 --sort-by=.metadata.creationTimestamp"
+            )
+        );
     }
 }

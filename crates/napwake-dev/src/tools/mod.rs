@@ -21,7 +21,7 @@ pub enum ToolError {
     NoCacheFolder,
     #[error(
         "Go is not installed (looked for `go` in PATH and for /usr/local/go/bin/go); \
-         install Go 1.25 or later from https://go.dev/dl"
+         install Go 1.26 or later from https://go.dev/dl"
     )]
     NoGo,
     #[error("missing: {}. {hint}", missing.join(", "))]

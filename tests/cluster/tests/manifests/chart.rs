@@ -46,14 +46,27 @@ pub(crate) fn refusal(value: &str) -> String {
     String::from_utf8_lossy(&done.stderr).into_owned()
 }
 
+/// Why Helm refuses a cluster of this version, if it does.
+pub(crate) fn refusal_of_version(version: &str) -> Option<String> {
+    let mut helm = command("napwake");
+    helm.args(["--kube-version", version]);
+    let done = helm.output().expect("Helm runs");
+    (!done.status.success()).then(|| String::from_utf8_lossy(&done.stderr).into_owned())
+}
+
 fn template(release: &str, values: &[&str]) -> Output {
-    let mut helm = Command::new(&*HELM);
-    helm.args(["template", release]).arg(workspace::chart());
-    helm.args(["--namespace", "napwake-system"]);
+    let mut helm = command(release);
     for value in values {
         helm.args(["--set", value]);
     }
     helm.output().expect("Helm runs")
+}
+
+fn command(release: &str) -> Command {
+    let mut helm = Command::new(&*HELM);
+    helm.args(["template", release]).arg(workspace::chart());
+    helm.args(["--namespace", "napwake-system"]);
+    helm
 }
 
 impl Rendered {

@@ -7,7 +7,7 @@ use napwake_dev::install::{NAMESPACE, RELEASE};
 use napwake_dev::workspace;
 use serde_json::{Value, json};
 
-use crate::chart::{arguments, default_render, render};
+use crate::chart::{arguments, default_render, refusal_of_version, render};
 
 /// Everything but the definition of the API, which is a file of its own.
 #[test]
@@ -99,6 +99,16 @@ fn the_chart_runs_the_image_of_its_own_version() {
     let image = format!("{}:{}", product::REPOSITORY, env!("CARGO_PKG_VERSION"));
     for (name, template) in default_render().pod_templates() {
         assert_eq!(template["spec"]["containers"][0]["image"], image, "{name}");
+    }
+}
+
+/// Clouds add words of their own to a version.
+#[test]
+fn clusters_older_than_1_33_are_refused() {
+    let refused = refusal_of_version("v1.32.9").expect("1.32 is too old");
+    assert!(refused.contains("kubeVersion"), "{refused}");
+    for version in ["v1.33.0", "v1.33.2-gke.1240000", "v1.35.4+k3s1"] {
+        assert_eq!(refusal_of_version(version), None);
     }
 }
 
