@@ -43,7 +43,7 @@ impl Door {
     /// A way to port 80 of `service`, at an address that no other test has.
     pub async fn to(service: &str, number: Number) -> Result<Self> {
         let own = Block::take()?.v4(0);
-        block::add_address(own).await?;
+        block::own_addresses().await?;
         let port = match number {
             Number::Usual => 80,
             Number::Other => 0,

@@ -45,7 +45,7 @@ impl Ingress {
     /// Starts one for the place's namespace, with a certificate for [`HOST`].
     pub async fn start(place: &Place) -> Result<Self> {
         let address = Block::take()?.v4(0);
-        block::add_address(address).await?;
+        block::own_addresses().await?;
         let certified = rcgen::generate_simple_self_signed(vec![HOST.to_owned()])?;
         let secret = json!({
             "metadata": {"name": "certificate"}, "type": "kubernetes.io/tls",

@@ -23,7 +23,7 @@ impl Site {
     /// A site whose page is `html`.
     pub async fn of(html: &str) -> Result<Self> {
         let own = Block::take()?.v4(0);
-        block::add_address(own).await?;
+        block::own_addresses().await?;
         let listener = TcpListener::bind((own, 80)).await;
         let listener = listener.with_context(|| format!("listen on {own}"))?;
         let record = Record::default();

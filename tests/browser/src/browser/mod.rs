@@ -27,6 +27,8 @@ pub enum Kind {
     Chromium,
     /// Chromium, headless, under the name that it then gives itself.
     HeadlessChromium,
+    /// As [`Kind::Chromium`], whose owner lets no page run scripts.
+    ScriptlessChromium,
     /// Firefox ESR, headless.
     Firefox,
     /// WebKitGTK's MiniBrowser, on a screen of its own: Safari, as far as Linux

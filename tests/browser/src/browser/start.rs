@@ -18,7 +18,9 @@ use crate::SOON;
 /// Starts a browser with a fresh profile.
 pub(super) async fn browser(kind: Kind, hosts: Hosts<'_>) -> Result<Browser> {
     let (driver, port) = match kind {
-        Kind::Chromium | Kind::HeadlessChromium => chromedriver(hosts).await?,
+        Kind::Chromium | Kind::HeadlessChromium | Kind::ScriptlessChromium => {
+            chromedriver(hosts).await?
+        }
         Kind::Firefox => geckodriver(hosts).await?,
         Kind::WebKit => webkit_driver(hosts).await?,
     };
@@ -85,10 +87,16 @@ async fn webkit_driver(hosts: Hosts<'_>) -> Result<(Driver, u16)> {
 /// What a session is asked to be. Certificates are the tests' own.
 async fn capabilities(kind: Kind, driver: &Driver) -> Result<Capabilities> {
     let (name, key, options) = match kind {
-        Kind::Chromium => {
+        Kind::Chromium | Kind::ScriptlessChromium => {
             let agent = chromes_own_name().await?;
             let more = [format!("--user-agent={agent}")];
-            ("chrome", "goog:chromeOptions", chromium(driver, &more))
+            let mut options = chromium(driver, &more);
+            if kind == Kind::ScriptlessChromium {
+                // 2 is "block".
+                let setting = "profile.managed_default_content_settings.javascript";
+                options["prefs"] = json!({setting: 2});
+            }
+            ("chrome", "goog:chromeOptions", options)
         }
         Kind::HeadlessChromium => ("chrome", "goog:chromeOptions", chromium(driver, &[])),
         Kind::Firefox => ("firefox", "moz:firefoxOptions", firefox()),

@@ -10,7 +10,7 @@ use napwake_tests_browser::{
     ensure,
     site::Site,
     wait,
-    workload::asleep_for_good,
+    workload::{asleep, asleep_for_good},
 };
 use rstest::rstest;
 use serde_json::json;
@@ -45,6 +45,34 @@ async fn it_reloads_every_three_seconds(
             }
             let others = asked.iter().find(|seen| seen.line() != "GET /x?y=1");
             ensure!(others.is_none(), "{others:?}");
+            Ok(())
+        })
+        .await
+    })
+    .await;
+}
+
+/// PAGE-30: it reloads in a browser that runs no scripts, and shows the app when it is
+/// up.
+#[tokio::test]
+async fn it_reloads_without_scripts() {
+    place::with("scriptless", async |place| {
+        let app = App::new("web", "http").arg("-ready-after=8s");
+        let address = asleep(&place, &app, json!({})).await?;
+        let door = Door::to(&address, Number::Usual).await?;
+        let script = "<title>Still</title><script>document.title = 'Ran'</script>";
+        let scripted = Site::of(script).await?;
+        browser::with(Kind::ScriptlessChromium, &[], async |browser| {
+            browser.open(&scripted.url).await?;
+            let page = browser.page().await?;
+            ensure!(page.title == "Still", "a script ran: {page:#?}");
+
+            browser.open(&door.url("/")).await?;
+            let page = browser.page().await?;
+            ensure!(page.is_waking(), "{page:#?}");
+            browser
+                .until("the app", |page| page.is_of_app("web"))
+                .await?;
             Ok(())
         })
         .await
