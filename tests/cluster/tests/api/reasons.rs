@@ -24,9 +24,9 @@ struct Case {
 }
 
 /// ROUTE-42, ROUTE-43: without a Service that selects it, or a TCP port of one
-/// that isn't ignored, there's nothing to route. ROUTE-44 to ROUTE-46: headless
-/// Services, those without a selector, and ExternalNames aren't routed. ROUTE-49
-/// to ROUTE-51, ROUTE-82: nor those with `internalTrafficPolicy: Local`. ROUTE-52,
+/// that isn't ignored, there's nothing to route. ROUTE-44, ROUTE-45, ROUTE-46: headless
+/// Services, those without a selector, and ExternalNames aren't routed. ROUTE-49,
+/// ROUTE-50, ROUTE-51, ROUTE-82: nor those with `internalTrafficPolicy: Local`. ROUTE-52,
 /// ROUTE-53: nor is a family in which no doorman pod has an address (T-67).
 /// T-68: of several reasons one is given, and every Service with its own cause.
 /// ROUTE-76, ROUTE-77: awake, problems with Services stay and others don't.

@@ -46,7 +46,8 @@ async fn checkers_get_503_and_wake_nothing() {
 
 /// CLASS-24, CLASS-25, CLASS-26, CLASS-27, CLASS-28, CLASS-31, CLASS-37: each
 /// built-in prefix, with a version, on GET and HEAD; and right after
-/// `(compatible;`.
+/// `(compatible;`. COMPAT-04, COMPAT-05: other load balancers' checks get 503, and what
+/// they send on nevertheless is held and wakes.
 #[tokio::test]
 async fn each_known_checker_is_known() {
     let agents = [
@@ -78,7 +79,7 @@ async fn each_known_checker_is_known() {
     none_wakes(&[], "503 Service Unavailable", &callers).await;
 }
 
-/// CLASS-12, CLASS-13, CLASS-14, CLASS-37: Google Cloud's load balancers get 200
+/// CLASS-12, CLASS-13, CLASS-14, CLASS-37, COMPAT-06: Google Cloud's load balancers get 200
 /// and wake nothing; a request after them does.
 #[tokio::test]
 async fn google_health_checks_get_200() {

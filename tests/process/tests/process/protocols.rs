@@ -149,7 +149,7 @@ async fn curl_over_http(#[case] family: Family) {
     .await;
 }
 
-/// HOLD-05, CLASS-02, CLASS-34: TLS that the pod ends, by curl; what is asked
+/// HOLD-05, CLASS-02, CLASS-34, COMPAT-08: TLS that the pod ends, by curl; what is asked
 /// inside of it, such as a health check, can't be read, so it wakes.
 #[rstest]
 #[case(Family::V4, "curl/8.5.0")]
