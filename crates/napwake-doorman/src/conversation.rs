@@ -20,7 +20,7 @@ use bytes::Bytes;
 use napwake_api::stamp::RequestKind;
 use napwake_gate::budget::{Budget, Limits};
 use napwake_gate::caller::Agents;
-use napwake_gate::deadline::Deadline;
+use napwake_gate::deadline::{Deadline, WAKE_RETRY};
 use napwake_gate::places::{HeldPlace, Places, Source};
 use napwake_gate::verdict::{Tally, Wake};
 use napwake_kit::clock::Clock;
@@ -220,7 +220,8 @@ impl<C: Connect<Stream = TcpStream> + 'static, S: Stamper> Conversation<C, S> {
             kind,
             how: How::Waits,
         };
-        let until = self.doorman.steady.instant(self.deadline.at());
+        // Once at least, though it is judged when its time is up (CLASS-04).
+        let until = self.patience().until.max(Instant::now() + WAKE_RETRY);
         self.doorman.wakes.ask(&self.route, asker, until);
     }
 

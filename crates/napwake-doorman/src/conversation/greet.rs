@@ -132,7 +132,7 @@ impl<C: Connect<Stream = TcpStream> + 'static, S: Stamper> Conversation<C, S> {
                 Some(place) => Next::Greeting(Greeting::Ready(Some(place))),
                 None => Next::Errand(Errand::Queue),
             },
-            Outlook::Unread if self.accepted.elapsed() < UNREAD => Next::Look,
+            Outlook::Unread if Instant::now() < self.unread() => Next::Look,
             Outlook::Unread | Outlook::NotReady => {
                 self.judge(bytes, hearing, &route, route.standing())
             }
@@ -148,9 +148,12 @@ impl<C: Connect<Stream = TcpStream> + 'static, S: Stamper> Conversation<C, S> {
         hearing: &mut Hearing,
     ) -> Result<(), Impatience> {
         let before = caller.bytes().len();
-        let read = pin!(timeout_at(self.accepted + UNREAD, watcher.changed()));
+        let read = pin!(timeout_at(self.unread(), watcher.changed()));
         // Whether in time or not: what is known now is looked at next.
-        self.patience().wait_unheld(caller, read).await?.ok();
+        match self.patience().wait_unheld(caller, read).await {
+            Ok(_) | Err(Impatience::TimedOut) => {}
+            Err(ended) => return Err(ended),
+        }
         if caller.bytes().len() > before {
             hearing.last_byte = Some(self.doorman.steady.now());
         }
@@ -161,21 +164,26 @@ impl<C: Connect<Stream = TcpStream> + 'static, S: Stamper> Conversation<C, S> {
     /// Cancel-safe.
     pub(super) async fn listen(
         &self,
+    /// Until when a Pod is waited for that is still to be read.
+    fn unread(&self) -> Instant {
+        self.patience().until.min(self.accepted + UNREAD)
+    }
+
         caller: &mut Caller,
         watcher: &mut Watcher,
         hearing: &mut Hearing,
         until: Instant,
     ) -> Result<(), Impatience> {
-        let steady = self.doorman.steady;
-        let deadline = steady.instant(self.deadline.at());
+        // Whoever comes this far was judged by its silence, and there is no more time.
+        let is_over = Instant::now() >= self.patience().until;
         tokio::select! {
             biased;
             event = caller.next() => match event {
-                IntakeEvent::Bytes => hearing.last_byte = Some(steady.now()),
+                IntakeEvent::Bytes => hearing.last_byte = Some(self.doorman.steady.now()),
                 IntakeEvent::Shut | IntakeEvent::Reset => return Err(Impatience::Left),
             },
             () = watcher.changed() => {}
-            () = sleep_until(until.min(deadline)) => if Instant::now() >= deadline {
+            () = sleep_until(until) => if is_over {
                 return Err(Impatience::TimedOut);
             },
             () = self.doorman.cut.cancelled() => return Err(Impatience::Stopped),
@@ -183,11 +191,13 @@ impl<C: Connect<Stream = TcpStream> + 'static, S: Stamper> Conversation<C, S> {
         Ok(())
     }
 
-    /// When the caller's silence speaks.
+    /// When the caller's silence speaks: no later than it is held, for one that is
+    /// closed unjudged would never wake anything.
     fn silent(&self, hearing: &Hearing) -> Instant {
         let steady = self.doorman.steady;
         let accepted = steady.moment(self.accepted);
-        steady.instant(silent_at(accepted, hearing.last_byte))
+        let silent = steady.instant(silent_at(accepted, hearing.last_byte));
+        silent.min(self.patience().until)
     }
 
     /// More is to be heard. Of one who is only going to be answered no more is kept

@@ -5,8 +5,8 @@ use rstest::rstest;
 use serde_json::json;
 use tokio::io::AsyncWriteExt;
 
-use super::{GET, max_wait, millis, ready_pod, secs, wakes, world, world_with};
-use crate::tests::{Dial, World, claimant, ending, read};
+use super::{GET, asks, max_wait, millis, ready_pod, secs, serving, wakes, world, world_with};
+use crate::tests::{Dial, World, claimant, ending, merge, read, slice};
 
 /// HOLD-26, HOLD-27, OBS-07, OBS-08, OBS-09: two minutes by default, then closed
 /// with nothing sent, and an event that names the Service, the wait and why.
@@ -32,6 +32,79 @@ async fn held_for_two_minutes() {
     let expected = expected.map(|(reason, note)| (reason.to_owned(), note.to_owned()));
     assert_eq!(world.cluster.events(), expected);
     assert_eq!(wakes(&world, "timed_out"), "1");
+    world.ends().await;
+}
+
+/// CLASS-04, HOLD-27: one that is held for no longer than silence takes to speak wakes
+/// when its time is up: a retry finds a pod. So does one whose first words aren't whole
+/// by then, and one that waits for a Pod to be read.
+#[rstest]
+#[case::as_long("3s", 3_000)]
+#[case::shorter("1500ms", 1_500)]
+#[case::no_time_to_read_a_pod("400ms", 400)]
+#[tokio::test(start_paused = true)]
+async fn a_short_hold_wakes_by_its_end(
+    #[case] span: &str,
+    #[case] held: u64,
+    #[values("", "GET / HT")] begun: &str,
+    #[values(true, false)] is_unread: bool,
+) {
+    let world = world_with("Paused", &max_wait(span), []);
+    if is_unread {
+        world.put_slice(slice("api-1", &[("api-0", "10.1.0.9", serving(true))]));
+    }
+    let mut caller = world.say(begun.as_bytes()).await;
+    world.pass(millis(held - 1)).await;
+    assert_eq!(world.doorman.places.held(), 1);
+    assert!(world.cluster.stamps().is_empty());
+    world.pass(millis(1)).await;
+    assert!(ending(&mut caller).await.is_silent());
+    world.quiet().await;
+    assert_eq!(world.cluster.stamps().len(), 1);
+    let events = world.cluster.events();
+    let reasons: Vec<_> = events.iter().map(|(reason, _)| &**reason).collect();
+    assert_eq!(reasons, ["RequestNotServed", "WokenByRequest"]);
+    assert_eq!(wakes(&world, "timed_out"), "1");
+    world.ends().await;
+}
+
+/// T-46: where it asks first, such a caller is closed, and nothing wakes or complains.
+#[tokio::test(start_paused = true)]
+async fn a_short_hold_that_asks_is_closed_by_its_end() {
+    let mut more = asks();
+    merge(&mut more, &max_wait("2s"));
+    let world = world_with("Paused", &more, []);
+    let mut caller = world.call().await;
+    world.pass(secs(2)).await;
+    assert!(ending(&mut caller).await.is_silent());
+    world.pass(secs(10)).await;
+    assert!(world.cluster.calls().is_empty());
+    assert_eq!(wakes(&world, "turned_away"), "");
+    world.ends().await;
+}
+
+/// OBS-09: one that queued for a place all its short time is told to have had none.
+#[tokio::test(start_paused = true)]
+async fn a_short_hold_without_a_place_says_so() {
+    let caps = Caps {
+        passed_per_source: 0,
+        ..Caps::default()
+    };
+    let world = World::with_caps([], caps);
+    world.put(claimant("Paused", "Routed", &max_wait("2s")));
+    ready_pod(&world);
+    let mut caller = world.say(b"GET / HT").await;
+    world.pass(secs(2)).await;
+    assert!(ending(&mut caller).await.is_silent());
+    world.quiet().await;
+    let events = world.cluster.events();
+    let [(_, note)] = &events[..] else {
+        panic!("{events:?}");
+    };
+    assert!(
+        note.ends_with("too many connections pass through the doorman"),
+        "{note}"
+    );
     world.ends().await;
 }
 
