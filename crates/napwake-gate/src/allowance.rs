@@ -104,6 +104,17 @@ impl Allowance {
         Ok(())
     }
 
+    /// Gives back what one [`Allowance::take`] by `source` charged, for its wake turned
+    /// out to be another's (LIMIT-15).
+    pub fn give_back(&self, source: Source) {
+        let mut buckets = self.buckets.lock();
+        buckets.overall.give_back(self.rates.overall);
+        // Who was forgotten has its whole burst already.
+        if let Some(bucket) = buckets.sources.get_mut(&source) {
+            bucket.give_back(self.rates.per_source);
+        }
+    }
+
     /// How many sources are remembered.
     pub fn sources(&self) -> usize {
         self.buckets.lock().sources.len()
@@ -123,6 +134,12 @@ impl Bucket {
         let empty_at = self.empty_at.max(now).plus(rate.every);
         let room = rate.every.saturating_mul(rate.burst);
         (empty_at.since(now) <= room).then_some(Self { empty_at })
+    }
+
+    /// One less. Each that is in it put its time off by just so much.
+    fn give_back(&mut self, rate: Rate) {
+        let empty_at = self.empty_at.since_origin();
+        self.empty_at = Moment::new(empty_at.saturating_sub(rate.every));
     }
 
     fn is_whole(self, now: Moment) -> bool {

@@ -165,7 +165,8 @@ impl<S: Stamper> Click<S> {
             return Ok(Tried::Pressed(pressed));
         }
         let asker = self.joiner.asker;
-        if seen.workload.is_asleep() && !self.is_charged {
+        let is_charged_now = seen.workload.is_asleep() && !self.is_charged;
+        if is_charged_now {
             let (source, moment) = (asker.source, self.shared.steady.now());
             if let Err(over) = self.shared.allowance.take(source, moment) {
                 return Ok(Tried::NotYet(Obstacle::OverRate(over)));
@@ -181,7 +182,13 @@ impl<S: Stamper> Click<S> {
             },
             from: asker.source.get(),
         };
-        stamper.stamp_over(&seen, &value).await?;
+        let written = stamper.stamp_over(&seen, &value).await;
+        if is_charged_now && matches!(written, Err(StampError::Overtaken)) {
+            // Another was first: if that one woke it, this one wakes nothing (LIMIT-15).
+            self.shared.allowance.give_back(asker.source);
+            self.is_charged = false;
+        }
+        written?;
         self.workload.slot.state.lock().stamped = Some(value.last_request.stamp);
         log_stamp(&self.workload, &service, asker);
         self.shared

@@ -50,6 +50,24 @@ fn all_sources_have_a_burst_and_then_ten_a_second() {
     assert_eq!(later, 10);
 }
 
+/// LIMIT-15: what is given back can be taken again, overall, too, and no more than that.
+#[test]
+fn what_is_given_back_can_be_taken_again() {
+    let allowance = allowance();
+    for from in 0..6 {
+        assert_eq!(allowed(&allowance, from, 30, at(0)), 30);
+    }
+    assert_eq!(allowed(&allowance, 6, 30, at(0)), 20);
+    assert_eq!(allowance.take(source(6), at(0)), Err(OverRate::Overall));
+    allowance.give_back(source(0));
+    assert_eq!(allowed(&allowance, 0, 30, at(0)), 1);
+    assert_eq!(allowance.take(source(6), at(0)), Err(OverRate::Overall));
+    // Nobody has more than a whole burst.
+    allowance.give_back(source(7));
+    allowance.give_back(source(6));
+    assert_eq!(allowed(&allowance, 6, 30, at(600_000)), 30);
+}
+
 /// LIMIT-16: a wake refused overall uses nothing of its source's allowance.
 #[test]
 fn refused_overall_charges_no_source() {

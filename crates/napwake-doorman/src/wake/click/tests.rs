@@ -302,6 +302,23 @@ async fn only_what_wakes_uses_the_allowances() {
     assert_eq!(writes(&world), 30);
 }
 
+/// LIMIT-15: of clicks at the same instant, only the one that wakes uses the allowances.
+#[tokio::test(start_paused = true)]
+async fn only_the_first_of_many_uses_the_allowances() {
+    let world = world(&json!({}));
+    let presses = futures::future::join_all((0..10).map(|_| click(&world))).await;
+    let mut presses = presses.concat();
+    presses.sort_by_key(|press| *press != Press::Stamp);
+    assert_eq!(presses[..2], [Press::Stamp, Press::TooSoon]);
+    let names: Vec<String> = (0..30).map(|number| format!("api-{number}")).collect();
+    for number in 0..30 {
+        asleep(&world, &numbered(number));
+        click_on(&world, 20_100 + number, "192.0.2.7").await;
+    }
+    let is_woken = |name: &&String| !stamped(&world, name).is_empty();
+    assert_eq!(names.iter().filter(is_woken).count(), 29);
+}
+
 /// LIMIT-15: a click that calls a pause off counts for nothing.
 #[tokio::test(start_paused = true)]
 async fn a_pause_is_called_off_over_any_rate() {
