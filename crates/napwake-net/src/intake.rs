@@ -157,13 +157,8 @@ impl<B: Budget> Intake<B> {
     /// it can't be passed on any more.
     pub fn forget(&mut self, gone: &[Range<usize>]) {
         let before = self.held.len();
-        let (mut from, mut kept) = (0, 0);
-        for range in gone.iter().chain([&(before..before)]) {
-            self.held.copy_within(from..range.start, kept);
-            kept += range.start - from;
-            from = range.end;
-        }
-        self.held.truncate(kept);
+        close_up(&mut self.held, gone);
+        let kept = self.held.len();
         self.held.shrink_to(kept.next_multiple_of(GROWTH));
         self.budget.give_back(before - kept);
     }
@@ -194,6 +189,22 @@ impl<B> AsRef<[u8]> for Held<B> {
     fn as_ref(&self) -> &[u8] {
         &self.bytes
     }
+}
+
+/// Takes out the bytes at these places, and says how many others were moved: none
+/// that are before the first of them.
+fn close_up(held: &mut Vec<u8>, gone: &[Range<usize>]) -> usize {
+    let Some(first) = gone.first() else {
+        return 0;
+    };
+    let mut kept = first.start;
+    let ends = gone.iter().skip(1).map(|range| range.start);
+    for (range, end) in gone.iter().zip(ends.chain([held.len()])) {
+        held.copy_within(range.end..end, kept);
+        kept += end - range.end;
+    }
+    held.truncate(kept);
+    kept - first.start
 }
 
 fn append(held: &mut Vec<u8>, piece: &[u8]) {

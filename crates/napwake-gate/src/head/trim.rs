@@ -24,6 +24,9 @@ pub(super) struct Trim {
     limit: usize,
     /// Where the first line begins that wasn't whole.
     line: usize,
+    /// Up to where that line has no end: it's looked for further on only, however
+    /// long the line grows.
+    seen: usize,
 }
 
 impl Trim {
@@ -33,6 +36,7 @@ impl Trim {
         Self {
             limit: near.len(),
             line: before.map_or(0, |end| end + 1),
+            seen: near.len(),
         }
     }
 
@@ -52,19 +56,21 @@ impl Trim {
     /// as gone from now on.
     pub(super) fn needless(&mut self, bytes: &[u8]) -> Vec<Range<usize>> {
         let mut gone: Vec<Range<usize>> = Vec::new();
-        let mut start = self.line;
+        let (mut start, mut seen) = (self.line, self.seen);
         let mut take = |range: Range<usize>| match gone.last_mut() {
             _ if range.is_empty() => {}
             Some(last) if last.end == range.start => last.end = range.end,
             _ => gone.push(range),
         };
         while let Some(rest) = bytes.get(start..) {
-            let Some(end) = rest.iter().position(|byte| *byte == b'\n') else {
+            let fresh = bytes.get(seen..).unwrap_or_default();
+            let Some(end) = fresh.iter().position(|byte| *byte == b'\n') else {
                 let kept = start + kept_of_unfinished(rest);
                 take(kept.max(self.limit)..bytes.len().max(self.limit));
                 break;
             };
-            let (line, next) = (rest.get(..end).unwrap_or_default(), start + end + 1);
+            let end = seen + end;
+            let (line, next) = (bytes.get(start..end).unwrap_or_default(), end + 1);
             if !is_needed(line) {
                 // The line that begins within the limit keeps its end.
                 let from_limit = self.limit..(next - 1).max(self.limit);
@@ -74,14 +80,16 @@ impl Trim {
                     start..next
                 });
             }
-            start = next;
+            (start, seen) = (next, next);
         }
         let before: usize = gone
             .iter()
             .filter(|range| range.start < start)
             .map(|range| range.end.min(start) - range.start)
             .sum();
+        let count: usize = gone.iter().map(ExactSizeIterator::len).sum();
         self.line = start - before;
+        self.seen = bytes.len() - count;
         gone
     }
 }

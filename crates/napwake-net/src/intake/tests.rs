@@ -339,3 +339,22 @@ async fn forgets_and_gives_back() {
     drop(intake);
     assert_eq!(pool.left(), 100_000);
 }
+
+/// What is before the first of the forgotten bytes stays where it is: of a caller that
+/// sends byte by byte what isn't needed, no more is moved each time than came since.
+#[rstest]
+#[case::nothing(&[], "abcdefgh", 0)]
+#[case::the_last(&[(7, 8)], "abcdefg", 0)]
+#[case::one(&[(2, 4)], "abefgh", 4)]
+#[case::several(&[(1, 2), (4, 5), (6, 8)], "acdf", 3)]
+#[case::all(&[(0, 8)], "", 0)]
+fn what_is_kept_stays_where_it_is(
+    #[case] gone: &[(usize, usize)],
+    #[case] expected: &str,
+    #[case] moved: usize,
+) {
+    let mut held = b"abcdefgh".to_vec();
+    let gone: Vec<Range<usize>> = gone.iter().map(|(from, to)| *from..*to).collect();
+    assert_eq!(close_up(&mut held, &gone), moved);
+    assert_eq!(held, expected.as_bytes());
+}
