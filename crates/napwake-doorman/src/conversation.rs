@@ -35,7 +35,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use self::budget::Caller;
-use self::greet::{Greeting, Hearing};
+use self::greet::Greeting;
 use self::hold::{HeldFor, HoldEnd, Progress, Through};
 use self::patience::{Impatience, Watcher};
 use crate::key::WakeKey;
@@ -117,11 +117,11 @@ impl<C: Connect<Stream = TcpStream> + 'static, S: Stamper> Doorman<C, S> {
         let conversation = Conversation::new(Arc::clone(self), route, place);
         let mut caller = Caller::new(stream, budget::Share(self.budget.share()));
         let mut watcher = Watcher::new(&conversation.route);
-        let (mut progress, mut hearing) = (Progress::none(), Hearing::default());
-        let wait = conversation.wait(&mut caller, &mut watcher, None, &mut progress);
+        let mut progress = Progress::none();
+        let wait = conversation.wait(&mut caller, &mut watcher, &mut progress);
         let waits = size_of_val(&wait);
         drop(wait);
-        let greet = conversation.greet(&mut caller, &mut watcher, &mut hearing);
+        let greet = conversation.greet(&mut caller, &mut watcher, &mut progress.hearing);
         let greets = size_of_val(&greet);
         drop(greet);
         // One stage at a time.
@@ -159,11 +159,9 @@ impl<C: Connect<Stream = TcpStream> + 'static, S: Stamper> Conversation<C, S> {
     async fn hold(self, stream: TcpStream) {
         let mut caller = Caller::new(stream, budget::Share(self.doorman.budget.share()));
         let mut watcher = Watcher::new(&self.route);
-        let mut hearing = Hearing::default();
         let mut progress = Progress::none();
-        let mut judged = None;
         let through = loop {
-            let greeting = self.greet(&mut caller, &mut watcher, &mut hearing);
+            let greeting = self.greet(&mut caller, &mut watcher, &mut progress.hearing);
             match Box::pin(greeting).await {
                 Greeting::Ready(place) => progress.place = place,
                 Greeting::Hold(kind) => {
@@ -171,7 +169,7 @@ impl<C: Connect<Stream = TcpStream> + 'static, S: Stamper> Conversation<C, S> {
                     if caller.bytes().is_empty() {
                         progress.held_for = HeldFor::Silence;
                     }
-                    judged = Some(kind);
+                    progress.judged = Some(kind);
                 }
                 Greeting::Waking(page, wake) => {
                     drop(watcher);
@@ -188,14 +186,15 @@ impl<C: Connect<Stream = TcpStream> + 'static, S: Stamper> Conversation<C, S> {
                 Greeting::Close(tally) => return self.tally(tally),
                 Greeting::Ended(ended) => return self.ended_early(ended),
             }
-            let waiting = self.wait(&mut caller, &mut watcher, judged, &mut progress);
+            let waiting = self.wait(&mut caller, &mut watcher, &mut progress);
             match Box::pin(waiting).await {
                 Ok(through) => break through,
                 // Its place is for whoever can be passed.
                 Err(HoldEnd::Unjudged) => {
                     progress.place = None;
-                    judged = None;
-                    hearing.heard_elsewhere(caller.bytes(), self.doorman.steady.now());
+                    progress.judged = None;
+                    let now = self.doorman.steady.now();
+                    progress.hearing.heard_elsewhere(caller.bytes(), now);
                 }
                 // Whoever left without having waited never asked for anything.
                 Err(HoldEnd::Left) if !progress.waited => return,
@@ -210,15 +209,19 @@ impl<C: Connect<Stream = TcpStream> + 'static, S: Stamper> Conversation<C, S> {
                 .waited(&route, WaitResult::Served, wait);
         }
         let (stream, bytes) = caller.into_parts();
-        Box::pin(self.pass(stream, bytes, through, judged)).await;
+        Box::pin(self.pass(stream, bytes, through, progress.judged)).await;
     }
 
     /// Asks for the wake of what the route leads to, if that is asleep.
     fn wake(&self, kind: RequestKind) {
+        self.ask(kind, How::Waits);
+    }
+
+    fn ask(&self, kind: RequestKind, how: How) {
         let asker = Asker {
             source: self.place.source(),
             kind,
-            how: How::Waits,
+            how,
         };
         // Once at least, though it is judged when its time is up (CLASS-04).
         let until = self.patience().until.max(Instant::now() + WAKE_RETRY);

@@ -45,6 +45,10 @@ pub(super) struct Hearing {
     pub(super) is_key_read: bool,
     /// Whether its click was for another pause already.
     pub(super) is_pressed: bool,
+    /// Whether it wakes, for one that is held though a pod is Ready, once that is clear.
+    overheard: Option<Wake>,
+    /// How much had been heard of it when that was asked last.
+    length: u32,
 }
 
 impl Hearing {
@@ -160,15 +164,15 @@ impl<C: Connect<Stream = TcpStream> + 'static, S: Stamper> Conversation<C, S> {
         Ok(())
     }
 
-    /// Waits until more was heard of the caller or of the route, or for so long.
-    /// Cancel-safe.
-    pub(super) async fn listen(
-        &self,
     /// Until when a Pod is waited for that is still to be read.
     fn unread(&self) -> Instant {
         self.patience().until.min(self.accepted + UNREAD)
     }
 
+    /// Waits until more was heard of the caller or of the route, or for so long.
+    /// Cancel-safe.
+    pub(super) async fn listen(
+        &self,
         caller: &mut Caller,
         watcher: &mut Watcher,
         hearing: &mut Hearing,
@@ -233,6 +237,25 @@ impl<C: Connect<Stream = TcpStream> + 'static, S: Stamper> Conversation<C, S> {
             Heard::Cut(head)
         } else {
             Heard::Head(head)
+        }
+    }
+
+    /// As what a caller wakes that is held though a pod is Ready, if it does: what it
+    /// gets is the pod's to say, but a pause hears of it (HOLD-11).
+    pub(super) fn overhear(&self, bytes: &[u8], hearing: &mut Hearing) -> Option<RequestKind> {
+        if hearing.overheard.is_none() {
+            let length = u32::try_from(bytes.len()).unwrap_or(u32::MAX);
+            let before = std::mem::replace(&mut hearing.length, length);
+            // Else when the last of it came is known.
+            if before != length && (before > 0 || hearing.last_byte.is_none()) {
+                hearing.last_byte = Some(self.doorman.steady.now());
+            }
+            let heard = self.heard(bytes, hearing);
+            hearing.overheard = would_wake(&heard, WakeMode::Request, &self.doorman.agents);
+        }
+        match hearing.overheard {
+            Some(Wake::Yes(kind)) => Some(kind),
+            Some(Wake::No) | None => None,
         }
     }
 

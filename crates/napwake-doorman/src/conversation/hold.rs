@@ -17,12 +17,13 @@ use tokio::time::{sleep, sleep_until};
 
 use super::Conversation;
 use super::budget::Caller;
+use super::greet::Hearing;
 use super::patience::{Impatience, Patience, Watcher};
 use crate::metrics::WaitResult;
 use crate::pods::Outlook;
 use crate::report::NotServed;
 use crate::routes::Route;
-use crate::wake::Stamper;
+use crate::wake::{How, Stamper};
 
 /// Endpoints dialed at a time: the next joins a second after the one before, or
 /// as soon as that one failed.
@@ -38,6 +39,8 @@ pub(super) struct Through {
 /// How far a caller has come.
 #[derive(Debug)]
 pub(super) struct Progress {
+    /// What was heard of it.
+    pub(super) hearing: Hearing,
     /// Whether it had to wait for a pod.
     pub(super) waited: bool,
     /// What it was held for.
@@ -45,6 +48,10 @@ pub(super) struct Progress {
     /// What stood in the way last.
     hurdle: Hurdle,
     tries: Tries,
+    /// What kind of request it was judged to be, if it was judged.
+    pub(super) judged: Option<RequestKind>,
+    /// As what kind it calls off a pause, if it does.
+    asks: Option<RequestKind>,
     /// Its place among those who pass, taken before a pod is dialed.
     pub(super) place: Option<PassedPlace>,
 }
@@ -53,10 +60,13 @@ impl Progress {
     /// Nothing was tried yet.
     pub(super) fn none() -> Self {
         Self {
+            hearing: Hearing::default(),
             waited: false,
             held_for: HeldFor::Words,
             hurdle: Hurdle::default(),
             tries: Tries::none(),
+            judged: None,
+            asks: None,
             place: None,
         }
     }
@@ -93,17 +103,18 @@ enum Hurdle {
 impl<C: Connect<Stream = TcpStream> + 'static, S: Stamper> Conversation<C, S> {
     /// Waits until a pod took the connection, and wakes the workload meanwhile
     /// where the caller's request does. A caller that wasn't judged yet is
-    /// brought to a Ready pod, and no further.
+    /// brought to a Ready pod, and no further; held for that, it calls a pause off as
+    /// one that is passed on does (HOLD-11).
     pub(super) async fn wait(
         &self,
         caller: &mut Caller,
         watcher: &mut Watcher,
-        judged: Option<RequestKind>,
         progress: &mut Progress,
     ) -> Result<Through, HoldEnd> {
+        progress.asks = progress.judged;
         loop {
             let is_silent = caller.bytes().is_empty();
-            match judged {
+            match progress.judged {
                 Some(_) if progress.held_for == HeldFor::Silence && !is_silent => {
                     progress.held_for = HeldFor::Words;
                     if !watcher.is_ready() {
@@ -113,6 +124,11 @@ impl<C: Connect<Stream = TcpStream> + 'static, S: Stamper> Conversation<C, S> {
                 // Asked again after each change: a pause may begin meanwhile.
                 Some(kind) => self.wake(kind),
                 None if !watcher.is_ready() => return Err(HoldEnd::Unjudged),
+                // Whoever is passed on at once is overheard there.
+                None if progress.waited || progress.place.is_none() => {
+                    progress.asks = self.overhear(caller.bytes(), &mut progress.hearing);
+                    self.call_off(progress.asks);
+                }
                 None => {}
             }
             match self.step(caller, watcher, progress).await {
@@ -148,10 +164,11 @@ impl<C: Connect<Stream = TcpStream> + 'static, S: Stamper> Conversation<C, S> {
         let Some(place) = progress.place.take().or_else(|| self.place.try_pass()) else {
             // As if no pod were Ready, in the order of coming (LIMIT-08, T-61).
             progress.hurdle = Hurdle::NoPlace;
+            let asks = progress.asks;
             let mut wanted = Box::pin(async {
                 tokio::select! {
                     place = self.place.pass() => Some(place),
-                    () = watcher.none_ready() => None,
+                    () = self.none_ready(watcher, asks) => None,
                 }
             });
             progress.place = patience.wait(caller, wanted.as_mut()).await?;
@@ -180,11 +197,29 @@ impl<C: Connect<Stream = TcpStream> + 'static, S: Stamper> Conversation<C, S> {
                         () = watcher.other_than(&ready) => {}
                     }
                 });
-                patience.wait(caller, wanted.as_mut()).await?;
+                patience.wait_or_hear(caller, wanted.as_mut()).await?;
             }
             Next::NoneReady => {}
         }
         Ok(None)
+    }
+
+    /// Waits until no pod is Ready. A pause that begins meanwhile is called off.
+    async fn none_ready(&self, watcher: &mut Watcher, asks: Option<RequestKind>) {
+        while watcher.is_ready() {
+            self.call_off(asks);
+            watcher.changed().await;
+        }
+    }
+
+    /// Calls a pause off that is on, for a caller that would wake and is held though a
+    /// pod is Ready.
+    fn call_off(&self, asks: Option<RequestKind>) {
+        if let Some(kind) = asks
+            && self.route.now().is_pausing()
+        {
+            self.ask(kind, How::Passed);
+        }
     }
 
     /// Dials; `None` if nobody has answered for a second and others are Ready

@@ -130,13 +130,6 @@ impl Watcher {
         }
     }
 
-    /// Waits until no pod is Ready. Cancel-safe.
-    pub(super) async fn none_ready(&mut self) {
-        while self.is_ready() {
-            self.changed().await;
-        }
-    }
-
     /// Waits for anything but these Ready addresses. Cancel-safe.
     pub(super) async fn other_than(&mut self, ready: &[SocketAddr]) {
         loop {

@@ -1,9 +1,10 @@
 //! Pods that don't take the connection.
 
+use napwake_gate::places::Caps;
 use serde_json::json;
 use tokio::io::AsyncWriteExt;
 
-use super::{GET, max_wait, millis, ready_pod, secs, serving, wakes, world, world_with};
+use super::{GET, asks, max_wait, millis, ready_pod, secs, serving, wakes, world, world_with};
 use crate::tests::{Dial, World, claimant, ending, read, slice};
 
 fn two_ready_pods(world: &World) {
@@ -224,11 +225,11 @@ async fn bytes_sent_between_dials_arrive_once() {
     world.ends().await;
 }
 
-/// T-74: a pod that goes before it took the connection leaves the caller to be
-/// judged after all, so that it wakes.
+/// T-74: a pod, of another workload, that goes before it took the connection leaves the
+/// caller to be judged after all, so that it wakes.
 #[tokio::test(start_paused = true)]
 async fn a_caller_whose_pod_goes_is_judged_after_all() {
-    let world = world("Pausing", [Dial::Refuse]);
+    let world = world("Paused", [Dial::Refuse]);
     ready_pod(&world);
     let caller = world.say(GET).await;
     assert_eq!(world.dialed().len(), 1);
@@ -241,5 +242,91 @@ async fn a_caller_whose_pod_goes_is_judged_after_all() {
     drop(caller);
     world.quiet().await;
     assert_eq!(wakes(&world, "left"), "1");
+    world.ends().await;
+}
+
+/// HOLD-11, T-02, T-03: one that is held while pausing, for its Ready pod can't be
+/// reached, calls the pause off as one that is passed on does: by what it sent, by its
+/// silence, or not at all.
+#[rstest::rstest]
+#[case::request(GET, 1, 1)]
+#[case::silence(b"", 3, 1)]
+#[case::begun(b"GET / HT", 3, 1)]
+#[case::probe(b"GET / HTTP/1.1\r\nUser-Agent: kube-probe/1.30\r\n\r\n", 3, 0)]
+#[tokio::test(start_paused = true)]
+async fn a_caller_whose_pod_cant_be_reached_calls_the_pause_off(
+    #[case] bytes: &[u8],
+    #[case] after: usize,
+    #[case] stamps: usize,
+) {
+    let dials = std::iter::repeat_n(Dial::Refuse, after + 1);
+    let mut world = world("Pausing", dials.chain([Dial::Accept]));
+    ready_pod(&world);
+    let caller = world.say(bytes).await;
+    for second in 1..=after {
+        world.pass(millis(999)).await;
+        if second == after {
+            assert!(after == 1 || world.cluster.stamps().is_empty());
+        }
+        world.pass(millis(1)).await;
+    }
+    assert_eq!(world.cluster.stamps().len(), stamps);
+    world.pass(secs(1)).await;
+    let mut backend = world.backend().await;
+    assert_eq!(read(&mut backend, bytes.len()).await, bytes);
+    assert_eq!(world.cluster.stamps().len(), stamps);
+    assert_eq!(world.cluster.events(), [], "nothing was woken");
+    drop((caller, backend));
+    world.ends().await;
+}
+
+/// HOLD-11, T-04: in Ask it leaves the pause going.
+#[tokio::test(start_paused = true)]
+async fn in_ask_a_caller_whose_pod_cant_be_reached_leaves_the_pause_going() {
+    let mut world = world_with(
+        "Pausing",
+        &asks(),
+        [Dial::Refuse; 4].into_iter().chain([Dial::Accept]),
+    );
+    ready_pod(&world);
+    let caller = world.say(GET).await;
+    for _ in 0..4 {
+        world.pass(secs(1)).await;
+    }
+    let backend = world.backend().await;
+    assert!(world.cluster.stamps().is_empty());
+    drop((caller, backend));
+    world.ends().await;
+}
+
+/// LIMIT-08, HOLD-11: one that waits for a place to pass calls a pause off, too,
+/// whether it was on when the caller came or began since.
+#[rstest::rstest]
+#[case::came_later("Pausing")]
+#[case::came_before("Running")]
+#[tokio::test(start_paused = true)]
+async fn a_caller_without_a_place_calls_the_pause_off(
+    #[case] phase: &str,
+    #[values(GET, b"GET / HT", b"")] bytes: &[u8],
+) {
+    let caps = Caps {
+        passed_per_source: 1,
+        ..Caps::default()
+    };
+    let mut world = World::with_caps([Dial::Accept; 2], caps);
+    world.put(claimant("Running", "Routed", &json!({})));
+    ready_pod(&world);
+    let first = world.say(GET).await;
+    let first = (first, world.backend().await);
+    world.put(claimant(phase, "Routed", &json!({})));
+    let second = world.say(bytes).await;
+    world.pass(secs(3)).await;
+    world.put(claimant("Pausing", "Routed", &json!({})));
+    world.pass(secs(1)).await;
+    assert_eq!(world.cluster.stamps().len(), 1);
+    drop(first);
+    world.quiet().await;
+    let backend = world.backend().await;
+    drop((second, backend));
     world.ends().await;
 }
