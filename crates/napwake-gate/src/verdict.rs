@@ -93,7 +93,7 @@ pub enum Wake {
 pub enum Tally {
     /// AWAY-02, AWAY-03: it sent something, and the workload asks.
     TurnedAway,
-    /// AWAY-05, T-28, T-46, T-47: anything else.
+    /// AWAY-05, AWAY-15, T-28, T-46, T-47: anything else.
     NotCounted,
 }
 
@@ -198,7 +198,12 @@ fn judge_asking<'a>(request: &Http1<'a>, door: &Door<'_>) -> Verdict<'a> {
         Form::Foreign => page(request, door),
         Form::Button(token) => click(request, token, door),
         Form::Unfinished => Verdict::MoreNeeded,
-        Form::None | Form::Stalled => turned_away(Body::to(request.method), request.wants),
+        // AWAY-15: a person's connection that broke down halfway is no robot's.
+        Form::Stalled => Verdict::Answer(
+            asleep(Body::to(request.method), request.wants),
+            Tally::NotCounted,
+        ),
+        Form::None => turned_away(Body::to(request.method), request.wants),
     }
 }
 
@@ -271,8 +276,13 @@ fn held_or(standing: Standing, asked: Verdict<'_>) -> Verdict<'_> {
 }
 
 fn turned_away<'a>(body: Body, form: BodyForm) -> Verdict<'a> {
+    Verdict::Answer(asleep(body, form), Tally::TurnedAway)
+}
+
+/// What whoever isn't shown a page is told of one that asks.
+fn asleep(body: Body, form: BodyForm) -> Answer {
     let kind = AnswerKind::Asleep(form);
-    Verdict::Answer(Answer { kind, body }, Tally::TurnedAway)
+    Answer { kind, body }
 }
 
 /// For fuzzing: whatever `bytes` are, a workload that asks holds nobody and wakes
