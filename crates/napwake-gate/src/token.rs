@@ -78,7 +78,20 @@ impl Token {
     fn sign(key: &Key, subjects: &[Subject<'_>], now: Timestamp) -> Self {
         let signed_at = now.as_millisecond().to_be_bytes();
         let mac = key.sign(|part| feed(signed_at, subjects, part));
-        let parts = key.id().iter().chain(&signed_at).chain(&mac);
+        Self::written(&Opened {
+            key: *key.id(),
+            signed_at,
+            mac,
+        })
+    }
+
+    fn written(opened: &Opened) -> Self {
+        let Opened {
+            key,
+            signed_at,
+            mac,
+        } = opened;
+        let parts = key.iter().chain(signed_at).chain(mac);
         let mut bytes = [0; BYTES];
         for (byte, part) in bytes.iter_mut().zip(parts) {
             *byte = *part;
@@ -148,7 +161,8 @@ fn feed(signed_at: [u8; TIME], subjects: &[Subject<'_>], mut part: impl FnMut(&[
     }
 }
 
-/// For fuzzing: no text is a token for a pause that nothing was signed for.
+/// For fuzzing: no text is a token for a pause that nothing was signed for, and no
+/// signature is good in a token of the right key and time.
 #[doc(hidden)]
 pub fn fuzz_token(text: &[u8]) {
     let mut keys = Keys::default();
@@ -163,8 +177,18 @@ pub fn fuzz_token(text: &[u8]) {
         pause: Timestamp::UNIX_EPOCH,
     };
     let signer = keys.at(Moment::ORIGIN);
+    let check = |token: &Token| signer.check(token, &[subject], Timestamp::UNIX_EPOCH);
     if let Some(token) = Token::read(text) {
-        let checked = signer.check(&token, &[subject], Timestamp::UNIX_EPOCH);
-        assert!(checked.is_err(), "nothing was signed");
+        assert!(check(&token).is_err(), "nothing was signed");
+    }
+    let other = signer.sign(&[], Timestamp::UNIX_EPOCH);
+    let other = other.as_ref().and_then(Token::opened);
+    if let (Some(mac), Some(other)) = (text.first_chunk::<MAC>(), other) {
+        let forged = Token::written(&Opened { mac: *mac, ..other });
+        assert_eq!(
+            check(&forged),
+            Err(Refused::NotForThis),
+            "nothing was signed"
+        );
     }
 }

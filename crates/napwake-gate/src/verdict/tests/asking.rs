@@ -72,6 +72,10 @@ fn token(place: &Place) -> String {
     token.as_str().to_owned()
 }
 
+/// How many of a token's characters name its key and say when it was signed. The next
+/// ones are its signature's alone.
+const NAMED: usize = 22;
+
 /// What becomes of a click with this token.
 fn press(place: &Place, headers: &str, token: &str) -> Result<(), Said> {
     let bytes = button(headers, token);
@@ -610,5 +614,8 @@ proptest! {
         let verdict = place.judge(&bytes);
         // By chance a key's name, never its signature.
         prop_assert!(!matches!(verdict, Verdict::Click(_)), "{:?}", verdict);
+        // The key's name and the time of a good one, and another signature.
+        let forged = format!("{}{}", &token(&place)[..NAMED], &text[NAMED..]);
+        prop_assert_eq!(press(&place, &clicks, &forged), Err(Said::RanOut));
     }
 }
