@@ -140,11 +140,19 @@ impl Metrics {
             .observe(wait.as_secs_f64());
     }
 
-    /// A caller of `route` that never waited.
+    /// A caller of `route` that never waited. It counts for no workload whose
+    /// ManagedWorkload is gone: its series would stay for ever.
     pub fn ended(&self, route: &Route, result: WaitResult) {
         for workload in &route.workloads {
+            if workload.slot.is_gone() {
+                continue;
+            }
             let labels = WakeLabels::new(&workload.key, result);
             self.wakes.get_or_create(&labels).inc();
+            // It may have gone just now.
+            if workload.slot.is_gone() {
+                self.wakes.remove(&labels);
+            }
         }
     }
 

@@ -20,4 +20,7 @@ pub use self::model::{Drain, Pause, Route, RouteKey, ServiceKey, Serving, State,
 pub use self::slice::Slice;
 
 #[cfg(test)]
+pub(crate) use self::feed::on_workload;
+
+#[cfg(test)]
 mod tests;

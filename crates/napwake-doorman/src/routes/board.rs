@@ -134,6 +134,7 @@ impl Board {
         let Some(claimant) = self.workloads.remove(key) else {
             return;
         };
+        claimant.workload.slot.leave();
         for claim in claimant.claims {
             self.unclaim(&claim.service, key);
             self.dirty.insert(claim.service);

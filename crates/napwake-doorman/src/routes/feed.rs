@@ -140,7 +140,7 @@ async fn until(next: Option<Instant>) {
     }
 }
 
-pub(super) fn on_workload(
+pub(crate) fn on_workload(
     board: &mut Board,
     metrics: &Metrics,
     change: Change<(WorkloadKey, Claimant)>,
@@ -153,8 +153,9 @@ pub(super) fn on_workload(
         // Whatever was read of it last, if anything: it can't be woken any more.
         Change::Removed { key, .. } => {
             let key = WorkloadKey::new(&key.namespace, &key.name);
-            metrics.forget(&key);
+            // In this order: whoever counts for it from now on sees that it is gone.
             board.drop_workload(&key);
+            metrics.forget(&key);
         }
         // Its callers are better served by what was last read than by nothing.
         Change::Unreadable { .. } => {}

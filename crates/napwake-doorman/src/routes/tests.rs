@@ -106,11 +106,11 @@ async fn an_unreadable_workload_that_goes_leaves_no_port() {
         old: None,
         object: unreadable,
     };
-    feed::on_workload(&mut fixture.board, &metrics, spoiled);
+    on_workload(&mut fixture.board, &metrics, spoiled);
     fixture.settle();
     assert_eq!(fixture.ports(), ports);
     let gone = Change::Removed { key, old: None };
-    feed::on_workload(&mut fixture.board, &metrics, gone);
+    on_workload(&mut fixture.board, &metrics, gone);
     fixture.settle();
     fixture.pass(31);
     assert!(fixture.ports().is_empty(), "{:?}", fixture.ports());

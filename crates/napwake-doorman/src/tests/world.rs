@@ -11,6 +11,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use napwake_cluster::events::Events;
+use napwake_cluster::watch::{Change, ObjectKey};
 use napwake_gate::allowance::{Allowance, Rates};
 use napwake_gate::budget::{Budget, Limits};
 use napwake_gate::caller::Agents;
@@ -35,7 +36,7 @@ use crate::key::WakeKey;
 use crate::metrics::Metrics;
 use crate::pods::{Judge, Keepers};
 use crate::report::Reporter;
-use crate::routes::{Board, Claimant, Now, RouteHandle, Slice, TableChanges};
+use crate::routes::{Board, Claimant, Now, RouteHandle, Slice, TableChanges, on_workload};
 use crate::steady::Steady;
 use crate::tally::Tallies;
 use crate::wake::{ApiStamper, Wakes, WakesParts};
@@ -219,6 +220,13 @@ impl World {
 
     pub(crate) fn put(&self, (key, claimant): (WorkloadKey, Claimant)) {
         self.change(|board| board.put_workload(key, claimant));
+    }
+
+    /// Its ManagedWorkload is gone.
+    pub(crate) fn remove(&self, key: &WorkloadKey) {
+        let key = ObjectKey::new(key.namespace(), key.name());
+        let gone = Change::Removed { key, old: None };
+        self.change(|board| on_workload(board, &self.doorman.metrics, gone));
     }
 
     pub(crate) fn put_slice(&self, slice: Slice) {

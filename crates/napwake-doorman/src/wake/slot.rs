@@ -39,6 +39,8 @@ pub(super) struct SlotState {
     /// The newest stamp written here: the watch shows it a little later.
     pub(super) stamped: Option<Stamp>,
     pending: Option<Pending>,
+    /// Whether the workload isn't known any more.
+    is_gone: bool,
 }
 
 /// A wake from one pause that isn't written yet.
@@ -75,6 +77,16 @@ impl Slot {
     /// The newest stamp that was written here.
     pub fn stamped(&self) -> Option<Stamp> {
         self.state.lock().stamped
+    }
+
+    /// Its ManagedWorkload is gone. Whoever is still held for it goes on holding this.
+    pub fn leave(&self) {
+        self.state.lock().is_gone = true;
+    }
+
+    /// Whether its ManagedWorkload is gone.
+    pub fn is_gone(&self) -> bool {
+        self.state.lock().is_gone
     }
 
     /// Whether a wake from this pause is to be written that couldn't be yet.

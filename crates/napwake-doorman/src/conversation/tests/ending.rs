@@ -317,3 +317,30 @@ async fn a_drain_cuts_after_five_minutes() {
     assert!(ending(&mut backend).await.is_silent());
     world.ends().await;
 }
+
+/// A ManagedWorkload that is gone leaves no series behind, whoever was held for it then.
+#[tokio::test(start_paused = true)]
+async fn what_is_gone_leaves_no_series() {
+    let world = world("Paused", []);
+    let caller = world.say(GET).await;
+    drop(world.say(GET).await);
+    world.quiet().await;
+    assert_eq!(wakes(&world, "left"), "1");
+    let (key, _) = claimant("Paused", "Routed", &json!({}));
+    world.remove(&key);
+    assert_eq!(wakes(&world, "left"), "");
+    drop(world.say(GET).await);
+    world.pass(secs(120)).await;
+    assert_eq!(world.doorman.places.held(), 0);
+    for result in ["left", "timed_out"] {
+        assert_eq!(wakes(&world, result), "", "{result}");
+    }
+    drop(caller);
+    world.ends().await;
+
+    // One that is made anew counts anew.
+    world.put(claimant("Paused", "Routed", &json!({})));
+    drop(world.say(GET).await);
+    world.quiet().await;
+    assert_eq!(wakes(&world, "left"), "1");
+}
