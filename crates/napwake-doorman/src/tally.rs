@@ -88,6 +88,8 @@ struct Entry {
     count: Count,
     /// Before this it isn't written.
     due: Instant,
+    /// Why it couldn't be written, as was told already.
+    trouble: String,
 }
 
 /// A number on its way.
@@ -196,15 +198,19 @@ impl Shared {
             Ok(written) => written,
             Err(elapsed) => Err(elapsed.into()),
         };
-        if let Err(error) = &written {
+        let trouble = match &written {
+            Ok(_) => String::new(),
+            Err(error) => plain(error),
+        };
+        let is_news = self.counts.lock().ended(&job, written.ok(), &trouble);
+        if is_news {
             tracing::warn!(
                 namespace = job.workload.namespace(),
                 workload = job.workload.name(),
-                error = plain(error),
+                error = trouble,
                 "what was turned away can't be written, trying on"
             );
         }
-        self.counts.lock().ended(&job, written.ok());
     }
 
     /// Adds the number to what the annotation says, at the version it was read.
@@ -267,6 +273,7 @@ impl Counts {
             uid: Arc::clone(&workload.uid),
             count: Count::new(jiff::Timestamp::MIN),
             due: Instant::now(),
+            trouble: String::new(),
         };
         match self.of.entry(workload.key.clone()) {
             MapEntry::Vacant(entry) => entry.insert(fresh()),
@@ -303,14 +310,15 @@ impl Counts {
         .collect()
     }
 
-    /// A write ended, badly if there is no outcome.
-    fn ended(&mut self, job: &Job, outcome: Option<Fate>) {
-        let Some(entry) = self.of.get_mut(&job.workload) else {
-            return;
+    /// A write ended, badly if there is no outcome. Says whether there is a trouble that
+    /// wasn't told of it yet.
+    fn ended(&mut self, job: &Job, outcome: Option<Fate>, trouble: &str) -> bool {
+        let entry = self.of.get_mut(&job.workload);
+        let Some(entry) = entry.filter(|entry| entry.uid == job.uid) else {
+            return false;
         };
-        if entry.uid != job.uid {
-            return;
-        }
+        let is_news = entry.trouble != trouble;
+        trouble.clone_into(&mut entry.trouble);
         match outcome {
             Some(Fate::Done) => {
                 entry.count.done(job.addition);
@@ -321,6 +329,7 @@ impl Counts {
             }
             None => entry.due = Instant::now() + RETRY,
         }
+        is_news && !trouble.is_empty()
     }
 
     /// When the next number is due.

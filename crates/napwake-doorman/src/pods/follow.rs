@@ -12,14 +12,37 @@ use kube::{Api, Client};
 use napwake_cluster::watch::{Sight, follow};
 use napwake_cluster::{plain, thin};
 use napwake_gate::ready::{PodKey, PodView};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
-use tokio::time::sleep;
+use tokio::sync::{Mutex, OwnedSemaphorePermit, Semaphore, watch};
+use tokio::time::{Instant, sleep, sleep_until};
 use tokio_util::sync::CancellationToken;
 
 use super::{Judge, PodViews};
 
 /// How long to wait before reading again, where there is no watch to tell.
 const AGAIN: Duration = Duration::from_secs(1);
+
+/// How long there is between two reads, of whichever Pods: some sixty a second.
+const BETWEEN_READS: Duration = Duration::from_millis(16);
+
+/// Whose turn it is to read a Pod that isn't watched. Clones share it.
+#[derive(Clone)]
+pub(super) struct Reads(Arc<Mutex<Option<Instant>>>);
+
+impl Reads {
+    /// Nobody has read yet.
+    pub(super) fn new() -> Self {
+        Self(Arc::default())
+    }
+
+    /// Waits for a turn, in the order of coming. Cancel-safe.
+    async fn turn(&self) {
+        let mut next = self.0.lock().await;
+        if let Some(next) = *next {
+            sleep_until(next).await;
+        }
+        *next = Some(Instant::now() + BETWEEN_READS);
+    }
+}
 
 /// A Pod to follow, and where to tell of it.
 #[derive(Clone)]
@@ -30,6 +53,8 @@ pub(super) struct Followed {
     pub(super) seen: watch::Sender<PodViews>,
     /// How many watches there may be.
     pub(super) watches: Arc<Semaphore>,
+    /// How often Pods may be read where there is no watch left.
+    pub(super) reads: Reads,
     /// Cancelled once it isn't to be followed any more.
     pub(super) end: CancellationToken,
 }
@@ -42,12 +67,16 @@ impl Followed {
     }
 
     async fn tell_on(self) {
-        let _permit = self.permit().await;
+        let mut told = String::new();
+        let _permit = self.permit(&mut told).await;
         let PodKey { namespace, name } = &self.pod;
         let mut sights = pin!(follow::<thin::Pod>(&self.client, namespace, name));
         while let Some(sight) = sights.next().await {
             match sight {
-                Sight::Is(pod) => self.tell(self.judge.read(&pod)),
+                Sight::Is(pod) => {
+                    told.clear();
+                    self.tell(self.judge.read(&pod));
+                }
                 Sight::Gone => self.tell(PodView::Leaving),
                 Sight::Unreadable(object) => {
                     tracing::warn!(pod = %object.key, error = object.error, "a pod can't be read");
@@ -56,35 +85,45 @@ impl Followed {
                 // What was seen stands until it's seen again: the slice tells of
                 // an end, too.
                 Sight::Lost(error) => {
-                    self.complain(&error, "a pod's watch failed, trying on");
+                    self.complain(&mut told, &error, "a pod's watch failed, trying on");
                 }
             }
         }
     }
 
-    /// Waits for a watch, and reads once a second until then.
-    async fn permit(&self) -> Option<OwnedSemaphorePermit> {
+    /// Waits for a watch, and reads once a second until then, where it is its turn.
+    async fn permit(&self, told: &mut String) -> Option<OwnedSemaphorePermit> {
+        let mut permit = pin!(Arc::clone(&self.watches).acquire_owned());
         loop {
-            match Arc::clone(&self.watches).try_acquire_owned() {
-                Ok(permit) => return Some(permit),
-                Err(tokio::sync::TryAcquireError::Closed) => return None,
-                Err(tokio::sync::TryAcquireError::NoPermits) => {}
+            tokio::select! {
+                biased;
+                permit = &mut permit => return permit.ok(),
+                () = self.reads.turn() => {}
             }
             let api: Api<thin::Pod> = Api::namespaced(self.client.clone(), &self.pod.namespace);
             match api.get_opt(&self.pod.name).await {
-                Ok(Some(pod)) => self.tell(self.judge.read(&pod)),
-                Ok(None) => self.tell(PodView::Leaving),
-                Err(error) => {
-                    self.complain(&error, "a pod can't be read, trying on");
+                Ok(found) => {
+                    told.clear();
+                    self.tell(found.map_or(PodView::Leaving, |pod| self.judge.read(&pod)));
                 }
+                Err(error) => self.complain(told, &error, "a pod can't be read, trying on"),
             }
-            sleep(AGAIN).await;
+            tokio::select! {
+                biased;
+                permit = &mut permit => return permit.ok(),
+                () = sleep(AGAIN) => {}
+            }
         }
     }
 
-    fn complain(&self, error: &kube::Error, message: &'static str) {
+    /// Tells of a trouble, unless it is the one that was told last.
+    fn complain(&self, told: &mut String, error: &kube::Error, message: &'static str) {
         let PodKey { namespace, name } = &self.pod;
         let error = plain(error);
+        if *told == error {
+            return;
+        }
+        told.clone_from(&error);
         tracing::warn!(namespace, pod = name, error, "{message}");
     }
 

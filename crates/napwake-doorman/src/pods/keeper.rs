@@ -15,7 +15,7 @@ use tokio::time::sleep;
 use tokio_util::sync::{CancellationToken, DropGuard};
 use tokio_util::task::TaskTracker;
 
-use super::follow::Followed;
+use super::follow::{Followed, Reads};
 use super::{Judge, PodViews};
 use crate::routes::{Route, State};
 use crate::wake::warm;
@@ -44,6 +44,7 @@ struct Shared {
     judge: Judge,
     tasks: TaskTracker,
     watches: Arc<Semaphore>,
+    reads: Reads,
 }
 
 impl std::fmt::Debug for Shared {
@@ -61,6 +62,7 @@ impl Keepers {
                 judge,
                 tasks,
                 watches: Arc::new(Semaphore::new(WATCHES)),
+                reads: Reads::new(),
             }),
         }
     }
@@ -167,6 +169,7 @@ impl Keeper {
             judge: self.shared.judge.clone(),
             seen: self.seen.clone(),
             watches: Arc::clone(&self.shared.watches),
+            reads: self.shared.reads.clone(),
         };
         self.shared.tasks.spawn(followed.follow());
         end.drop_guard()

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 use tokio::task::JoinSet;
 
 use super::*;
-use crate::tests::{World, claimant, merge};
+use crate::tests::{Lines, World, claimant, merge};
 
 const WORKLOAD: &str = "/apis/napwake.dev/v1alpha1/namespaces/shop/managedworkloads/api";
 
@@ -196,4 +196,24 @@ async fn a_stop_has_its_bound() {
     world.pass(Duration::from_millis(1)).await;
     assert!(process.following.try_join_next().is_some());
     assert_eq!(says(&world), "");
+}
+
+/// A trouble is told once, however often it is tried again, and told again only after it
+/// was over.
+#[tokio::test(start_paused = true)]
+async fn a_trouble_is_told_once() {
+    let (lines, _guard) = Lines::gather();
+    let world = world();
+    let process = process(&world, 1);
+    let told = || lines.with("what was turned away can't be written").len();
+    for times in 1..=2 {
+        world.cluster.refuse_stamps([500; 4]);
+        process.turns_away(&world, 1);
+        for _ in 0..100 {
+            world.pass(Duration::from_secs(1)).await;
+        }
+        assert_eq!(told(), times);
+        assert_eq!(writes(&world), times * 5);
+    }
+    process.stops().await;
 }
