@@ -122,7 +122,7 @@ impl<S: Stamper> Click<S> {
             if !self.is_waited_for() {
                 return;
             }
-            match self.try_once().await {
+            match self.try_again().await {
                 Tried::Pressed(_) => return,
                 Tried::NotYet(obstacle) => self.stands_in_the_way(obstacle),
             }
@@ -138,6 +138,27 @@ impl<S: Stamper> Click<S> {
         };
         self.joiner = joiner;
         true
+    }
+
+    /// Reads nothing while it couldn't be written anyway: what it would take is taken
+    /// first, and given back where another was ahead.
+    async fn try_again(&mut self) -> Tried {
+        let source = self.joiner.asker.source;
+        let is_charged_now = self.workload.is_asleep() && !self.is_charged;
+        if is_charged_now {
+            let moment = self.shared.steady.now();
+            if let Err(over) = self.shared.allowance.take(source, moment) {
+                return Tried::NotYet(Obstacle::OverRate(over));
+            }
+            self.is_charged = true;
+        }
+        let tried = self.try_once().await;
+        let is_needless = matches!(&tried, Tried::Pressed(press) if *press != Press::Stamp);
+        if is_charged_now && is_needless {
+            self.shared.allowance.give_back(source);
+            self.is_charged = false;
+        }
+        tried
     }
 
     async fn try_once(&mut self) -> Tried {

@@ -284,6 +284,10 @@ async fn clicks_use_the_allowances() {
         world.pass(secs(1)).await;
         written.push(writes(&world));
     }
+    // Nothing is read again before it may be written.
+    let calls = world.cluster.calls();
+    let reads = calls.iter().filter(|call| call.method == http::Method::GET);
+    assert_eq!(reads.count(), 32 + 2);
     assert_eq!(written, [30, 30, 31, 31, 32]);
 }
 
@@ -317,6 +321,26 @@ async fn only_the_first_of_many_uses_the_allowances() {
     }
     let is_woken = |name: &&String| !stamped(&world, name).is_empty();
     assert_eq!(names.iter().filter(is_woken).count(), 29);
+}
+
+/// LIMIT-15: nor does one that waited for them and found another ahead.
+#[tokio::test(start_paused = true)]
+async fn one_that_waited_in_vain_uses_none() {
+    let world = World::new([]);
+    for number in 0..31 {
+        asleep(&world, &numbered(number));
+        click_on(&world, 20_100 + number, "192.0.2.7").await;
+    }
+    assert_eq!(writes(&world), 30);
+    let path = format!("{MANAGED}/api-30");
+    let mut object = world.cluster.stored(&path).unwrap();
+    merge(&mut object, &says(&[("last-request", "10:05:01")]));
+    world.cluster.store(&path, object);
+    world.pass(secs(2)).await;
+    assert_eq!(writes(&world), 30);
+    asleep(&world, &numbered(31));
+    click_on(&world, 20_131, "192.0.2.7").await;
+    assert_eq!(writes(&world), 31);
 }
 
 /// LIMIT-15: a click that calls a pause off counts for nothing.
