@@ -9,5 +9,5 @@ mod world;
 
 pub(crate) use self::cluster::Cluster;
 pub(crate) use self::lines::Lines;
-pub(crate) use self::objects::{claimant, managed, merge, now, slice};
+pub(crate) use self::objects::{claimant, managed, merge, now, numbered, slice};
 pub(crate) use self::world::{Dial, Ending, World, ending, read};

@@ -82,3 +82,15 @@ pub(crate) fn merge(into: &mut Value, more: &Value) {
         (into, more) => *into = more.clone(),
     }
 }
+
+/// One of many workloads, routed on 20100 and up.
+pub(crate) fn numbered(number: u16) -> Value {
+    let name = format!("api-{number}");
+    json!({
+        "metadata": { "name": name, "uid": name },
+        "status": { "doorman": { "routes": [{
+            "service": name, "port": { "name": "http", "number": 80 },
+            "doormanPort": 20_100 + number, "families": ["IPv4"], "state": "Routed",
+        }] } },
+    })
+}

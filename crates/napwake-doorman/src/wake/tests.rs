@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use tokio::time::Instant;
 
 use super::{Asker, How};
-use crate::tests::{World, claimant};
+use crate::tests::{World, claimant, numbered};
 
 fn asker(source: &str) -> Asker {
     let source: std::net::IpAddr = source.parse().unwrap();
@@ -379,16 +379,4 @@ async fn another_source_may_be_allowed() {
         .ask(&world.route(20_130), asker("192.0.2.8"), until);
     world.quiet().await;
     assert_eq!(stamps(&world), 31);
-}
-
-/// One of many workloads, routed on 20100 and up.
-pub(in crate::wake) fn numbered(number: u16) -> Value {
-    let name = format!("api-{number}");
-    json!({
-        "metadata": { "name": name, "uid": name },
-        "status": { "doorman": { "routes": [{
-            "service": name, "port": { "name": "http", "number": 80 },
-            "doormanPort": 20_100 + number, "families": ["IPv4"], "state": "Routed",
-        }] } },
-    })
 }

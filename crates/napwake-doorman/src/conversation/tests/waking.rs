@@ -1,11 +1,14 @@
 //! Browsers, and the waking-up page.
 
-use napwake_gate::places::Caps;
+use napwake_api::stamp::RequestKind;
+use napwake_gate::places::{Caps, Source};
 use rstest::rstest;
 use serde_json::{Value, json};
+use tokio::time::Instant;
 
 use super::{answer_to, browser, max_wait, ready_pod, secs, text, wakes, world, world_with};
-use crate::tests::{Dial, World, claimant, read};
+use crate::tests::{Dial, World, claimant, numbered, read};
+use crate::wake::{Asker, How};
 
 const NAVIGATES: &str = "Sec-Fetch-Mode: navigate\r\n";
 
@@ -89,6 +92,31 @@ async fn is_held(mut world: World, sent: &[u8]) {
     drop((caller, backend));
     world.quiet().await;
     assert_eq!(pages(&world), "");
+    world.ends().await;
+}
+
+/// LIMIT-17, LIMIT-19: over the rate of wakes a browser gets the page all the same, and
+/// the wake waits until it is allowed.
+#[tokio::test(start_paused = true)]
+async fn over_the_rate_a_browser_gets_the_page() {
+    let world = world("Paused", []);
+    let asker = Asker {
+        source: Source::from(std::net::IpAddr::from([192, 0, 2, 7])),
+        kind: RequestKind::Request,
+        how: How::Waits,
+    };
+    for number in 0..30 {
+        world.put(claimant("Paused", "Routed", &numbered(number)));
+        let route = world.route(20_100 + number);
+        let until = Instant::now() + secs(120);
+        world.doorman.wakes.ask(&route, asker, until);
+    }
+    let page = answer_to(&world, &browser("GET /", NAVIGATES, "")).await;
+    assert!(page.contains("is waking up"), "{page}");
+    let wakes_api = |stamp: &String| stamp.ends_with(" page api");
+    assert!(!stamps(&world).iter().any(wakes_api));
+    world.pass(secs(2)).await;
+    assert!(stamps(&world).iter().any(wakes_api));
     world.ends().await;
 }
 

@@ -7,10 +7,9 @@ use napwake_gate::places::Source;
 use rstest::rstest;
 use serde_json::{Value, json};
 
-use super::super::tests::numbered;
 use super::super::{Asker, How};
 use super::*;
-use crate::tests::{World, claimant, managed, merge};
+use crate::tests::{World, claimant, managed, merge, numbered};
 
 const MANAGED: &str = "/apis/napwake.dev/v1alpha1/namespaces/shop/managedworkloads";
 
@@ -284,11 +283,11 @@ async fn clicks_use_the_allowances() {
         world.pass(secs(1)).await;
         written.push(writes(&world));
     }
+    assert_eq!(written, [30, 30, 31, 31, 32]);
     // Nothing is read again before it may be written.
     let calls = world.cluster.calls();
     let reads = calls.iter().filter(|call| call.method == http::Method::GET);
     assert_eq!(reads.count(), 32 + 2);
-    assert_eq!(written, [30, 30, 31, 31, 32]);
 }
 
 /// A click that wakes nothing uses none of the allowance.
