@@ -176,7 +176,7 @@ async fn a_click_wakes() {
     world.ends().await;
 }
 
-/// ASK-19, TOKEN-27, TOKEN-28: the minute counts from the last wake request,
+/// ASK-19, LIMIT-10, TOKEN-27, TOKEN-28: the minute counts from the last wake request,
 /// whether this pod has seen it or the API server alone knows, and though it was
 /// before the pause began.
 #[rstest]

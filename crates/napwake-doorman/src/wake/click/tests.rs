@@ -105,7 +105,7 @@ async fn a_click_is_stamped_and_told() {
     );
 }
 
-/// T-10, TOKEN-26: of two clicks at the same instant, at whichever pods, one wakes.
+/// LIMIT-10, T-10, TOKEN-26: of two clicks at the same instant, at whichever pods, one wakes.
 #[tokio::test(start_paused = true)]
 async fn of_two_clicks_at_once_one_wakes() {
     for _ in 0..100 {
@@ -290,7 +290,7 @@ async fn clicks_use_the_allowances() {
     assert_eq!(reads.count(), 32 + 2);
 }
 
-/// A click that wakes nothing uses none of the allowance.
+/// LIMIT-15: a click that wakes nothing uses none of the allowance.
 #[tokio::test(start_paused = true)]
 async fn only_what_wakes_uses_the_allowances() {
     let world = world(&json!({}));
