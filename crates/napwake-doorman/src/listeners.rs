@@ -14,9 +14,10 @@ use std::time::Duration;
 
 use napwake_kit::chain::Chain;
 use napwake_kit::ready::ReadyHandle;
+use napwake_kit::timer::until;
 use napwake_net::listen::{Accepted, ListenError, ListenOn, Listener, accept_loop};
 use parking_lot::Mutex;
-use tokio::time::{Instant, sleep_until};
+use tokio::time::Instant;
 use tokio_util::sync::{CancellationToken, DropGuard};
 use tokio_util::task::TaskTracker;
 
@@ -160,13 +161,6 @@ fn complain(troubles: &mut Troubles, on: ListenOn, error: &ListenError) {
     let cause = Chain(error).to_string();
     if troubles.is_news(error.port, on, &cause, Instant::now()) {
         tracing::error!(port = error.port, error = cause, "trying on");
-    }
-}
-
-async fn until(again: Option<Instant>) {
-    match again {
-        Some(again) => sleep_until(again).await,
-        None => std::future::pending().await,
     }
 }
 

@@ -24,10 +24,11 @@ use napwake_cluster::plain;
 use napwake_gate::places::WorkloadKey;
 use napwake_gate::tally::{Addition, Count, Merged};
 use napwake_kit::clock::Clock;
+use napwake_kit::timer::until;
 use parking_lot::Mutex;
 use serde_json::json;
 use tokio::sync::Notify;
-use tokio::time::{Instant, sleep_until, timeout};
+use tokio::time::{Instant, timeout};
 use tokio_util::sync::CancellationToken;
 
 use crate::routes::{Pause, Route, Workload};
@@ -341,12 +342,5 @@ impl Counts {
 
     fn is_left(&self) -> bool {
         self.of.values().any(|entry| entry.count.left() > 0)
-    }
-}
-
-async fn until(next: Option<Instant>) {
-    match next {
-        Some(next) => sleep_until(next).await,
-        None => std::future::pending().await,
     }
 }

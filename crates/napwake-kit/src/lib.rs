@@ -17,3 +17,4 @@ pub mod ready;
 pub mod run;
 pub mod shutdown;
 pub mod supervise;
+pub mod timer;

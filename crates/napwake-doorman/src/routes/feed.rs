@@ -17,9 +17,10 @@ use napwake_gate::places::WorkloadKey;
 use napwake_kit::clock::Clock;
 use napwake_kit::ready::Readiness;
 use napwake_kit::supervise::Supervisor;
+use napwake_kit::timer::until;
 use parking_lot::Mutex;
 use tokio::sync::Notify;
-use tokio::time::{Instant, sleep_until};
+use tokio::time::Instant;
 
 use super::board::{Board, Now};
 use super::claim::Claimant;
@@ -130,13 +131,6 @@ impl Shared {
             time: clock.now(),
         };
         self.0.board.lock().settle(now)
-    }
-}
-
-async fn until(next: Option<Instant>) {
-    match next {
-        Some(next) => sleep_until(next).await,
-        None => std::future::pending().await,
     }
 }
 
