@@ -56,7 +56,7 @@ pub struct Doorman<C, S> {
     /// How much that is.
     pub budget_limits: Limits,
     /// Known probes, scrapers and monitors.
-    pub agents: Agents,
+    pub agents: Arc<Agents>,
     /// The only way to a pod.
     pub dialer: Dialer<C>,
     /// Where bulk gets its pipes from.

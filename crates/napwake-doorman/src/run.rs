@@ -153,7 +153,7 @@ impl Parts {
             places: Places::new(Caps::default()),
             budget: Budget::new(budget_limits),
             budget_limits,
-            agents: self.agents,
+            agents: Arc::new(self.agents),
             dialer: Dialer::new(rule, Pace::default()),
             pipes: Pipes::new(PIPES),
             wakes,

@@ -17,17 +17,17 @@ use tokio::time::{Instant, sleep_until};
 
 /// What was heard of a caller.
 #[derive(Debug)]
-struct Copy {
+struct Notes {
     bytes: Vec<u8>,
     scan: HeadScan,
     last_byte: Instant,
     wake: Option<Wake>,
-    agents: Agents,
+    agents: Arc<Agents>,
 }
 
 #[derive(Debug)]
 struct Shared {
-    copy: Mutex<Copy>,
+    notes: Mutex<Notes>,
     changed: Notify,
 }
 
@@ -36,9 +36,9 @@ struct Shared {
 pub(super) struct Overheard(Arc<Shared>);
 
 /// A tap for the relay, and what waits for its judgment.
-pub(super) fn overhear(agents: Agents) -> (Tap, Overheard) {
+pub(super) fn overhear(agents: Arc<Agents>) -> (Tap, Overheard) {
     let shared = Arc::new(Shared {
-        copy: Mutex::new(Copy {
+        notes: Mutex::new(Notes {
             bytes: Vec::new(),
             scan: HeadScan::new(),
             last_byte: Instant::now(),
@@ -57,7 +57,7 @@ struct Listening(Arc<Shared>);
 
 impl Listening {
     fn hear(&self, piece: &[u8]) -> TapVerdict {
-        let verdict = self.0.copy.lock().hear(piece);
+        let verdict = self.0.notes.lock().hear(piece);
         self.0.changed.notify_one();
         verdict
     }
@@ -65,12 +65,12 @@ impl Listening {
 
 impl Drop for Listening {
     fn drop(&mut self) {
-        self.0.copy.lock().end();
+        self.0.notes.lock().end();
         self.0.changed.notify_one();
     }
 }
 
-impl Copy {
+impl Notes {
     fn hear(&mut self, piece: &[u8]) -> TapVerdict {
         if self.wake.is_some() {
             return TapVerdict::Enough;
@@ -112,18 +112,18 @@ impl Overheard {
     pub(super) async fn wake(self) -> Wake {
         loop {
             let silent_at = {
-                let copy = self.0.copy.lock();
-                if let Some(wake) = copy.wake {
+                let notes = self.0.notes.lock();
+                if let Some(wake) = notes.wake {
                     return wake;
                 }
-                copy.last_byte + SILENCE
+                notes.last_byte + SILENCE
             };
             tokio::select! {
                 () = self.0.changed.notified() => {}
                 () = sleep_until(silent_at) => {
-                    let mut copy = self.0.copy.lock();
-                    if Instant::now() >= copy.last_byte + SILENCE {
-                        copy.settle();
+                    let mut notes = self.0.notes.lock();
+                    if Instant::now() >= notes.last_byte + SILENCE {
+                        notes.settle();
                     }
                 }
             }

@@ -48,7 +48,7 @@ pub(super) async fn relay<C: Connect<Stream = TcpStream> + 'static, S: Stamper>(
     // Before the first byte passes: the pause may be over a moment later, but
     // who comes while it is on calls it off (T-02).
     let outcome = if !passed.judged && route.now().is_pausing() {
-        let (tap, heard) = overhear(doorman.agents.clone());
+        let (tap, heard) = overhear(Arc::clone(&doorman.agents));
         let mut relay = std::pin::pin!(relay::relay(caller, target, limits, Some(tap)));
         tokio::select! {
             biased;

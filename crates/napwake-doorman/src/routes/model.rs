@@ -64,8 +64,8 @@ pub struct Route {
     pub key: RouteKey,
     /// How it is served.
     pub serving: Serving,
-    /// Every workload behind it, in the order of their names; none once their
-    /// ManagedWorkloads are gone (T-111).
+    /// Every workload behind it, in the order of their names. Once nobody lists it any
+    /// more, those that last did, as they were last seen (T-110, T-111).
     pub workloads: Vec<Arc<Workload>>,
     /// Their keys: a caller's place counts for each of them (T-114).
     pub keys: Arc<[WorkloadKey]>,
@@ -258,8 +258,8 @@ impl Route {
             .collect()
     }
 
-    /// How long callers are held: the longest of the workloads behind the route,
-    /// or HOLD-26's default once they are gone.
+    /// How long callers are held: the longest of the workloads behind the route
+    /// (HOLD-26).
     pub fn max_wait(&self) -> Duration {
         self.workloads
             .iter()

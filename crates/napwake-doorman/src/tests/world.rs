@@ -173,7 +173,7 @@ impl World {
             places: Places::new(caps),
             budget: Budget::new(Limits::default()),
             budget_limits: Limits::default(),
-            agents: Agents::built_in(),
+            agents: Arc::new(Agents::built_in()),
             dialer: Dialer::over(script.clone(), rule, Pace::default()),
             pipes: Pipes::new(4),
             wakes,

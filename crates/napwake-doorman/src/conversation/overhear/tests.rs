@@ -15,7 +15,7 @@ use super::*;
 /// What is judged of a caller that sends these pieces, each so many
 /// milliseconds after the one before, and after how long.
 async fn check(pieces: &[(u64, &str)]) -> (Wake, Duration) {
-    let (tap, heard) = overhear(Agents::built_in());
+    let (tap, heard) = overhear(Arc::new(Agents::built_in()));
     let (mut caller, near) = duplex(1 << 16);
     let (target, _far) = duplex(1 << 16);
     let limits = Limits {
