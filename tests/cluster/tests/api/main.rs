@@ -12,6 +12,7 @@
 )]
 
 mod aside;
+mod buttons;
 #[path = "../manifests/chart.rs"]
 #[allow(
     dead_code,

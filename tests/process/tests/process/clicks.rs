@@ -238,7 +238,7 @@ async fn once_a_minute(#[case] key: &str, #[case] ago: i64, #[case] status: &str
     .await;
 }
 
-/// TOKEN-08, TOKEN-09, TOKEN-10, T-04, T-05: with no pod Ready one that is pausing
+/// TOKEN-08, T-04, T-05: with no pod Ready one that is pausing
 /// asks like one that is paused, and the button of its page is for that pause: it
 /// is stamped while pausing, or once it is paused.
 #[rstest]
