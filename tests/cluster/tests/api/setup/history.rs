@@ -18,10 +18,7 @@ use kube::{
     Api, Resource, ResourceExt,
     runtime::{WatchStreamExt, watcher},
 };
-use napwake_api::{
-    ManagedWorkload,
-    names::{signal, slice as names},
-};
+use napwake_api::{ManagedWorkload, names::signal};
 use napwake_testkit::{Context, Result, ensure, managed::PATIENCE, place::Place, wait};
 use serde::de::DeserializeOwned;
 use tokio::task::JoinSet;
@@ -53,20 +50,15 @@ struct Told {
 }
 
 impl History {
-    /// Begins to watch ManagedWorkloads, Deployments, Pods and Napwake's slices.
+    /// Begins to watch ManagedWorkloads, Deployments, Pods and EndpointSlices.
     pub(crate) fn begin(place: &Place) -> Self {
         let log = Log::default();
         let mut watching = JoinSet::new();
         let all = watcher::Config::default;
-        let ours = all().labels(&format!(
-            "{}={}",
-            names::MANAGED_BY,
-            names::MANAGED_BY_NAPWAKE
-        ));
         watching.spawn(follow(place.api(), all(), log.clone(), workload));
         watching.spawn(follow(place.api(), all(), log.clone(), deployment));
         watching.spawn(follow(place.api(), all(), log.clone(), pod));
-        watching.spawn(follow(place.api(), ours, log.clone(), slice));
+        watching.spawn(follow(place.api(), all(), log.clone(), slice));
         Self {
             log,
             _watching: watching,

@@ -4,11 +4,14 @@
 use std::net::IpAddr;
 
 use k8s_openapi::api::{core::v1::Pod, discovery::v1::EndpointSlice};
-use kube::api::{DeleteParams, Patch, PatchParams};
+use kube::api::{DeleteParams, ListParams, Patch, PatchParams};
 use napwake_api::names::slice as names;
 use napwake_testkit::{Context, Result, place::Place};
 use napwake_tests_process::route::Standing;
 use serde_json::{Value, json};
+
+/// The label of a slice that says which Pod it names.
+const NAMES: &str = "napwake.test/pod";
 
 /// A Pod with these labels and addresses on a node that isn't there.
 pub(crate) async fn make(
@@ -46,11 +49,21 @@ pub(crate) async fn stands(place: &Place, name: &str, standing: Standing) -> Res
     Ok(())
 }
 
-/// Ends a Pod, as its kubelet does at last.
+/// Ends a Pod, as its kubelet does at last, and no slice names it any more.
 pub(crate) async fn end(place: &Place, name: &str) -> Result<()> {
     let at_once = DeleteParams::default().grace_period(0);
     let deleted = place.api::<Pod>().delete(name, &at_once).await;
     deleted.with_context(|| format!("end Pod {name}"))?;
+    unname(place, name).await
+}
+
+/// Takes away the slices that name this Pod.
+pub(crate) async fn unname(place: &Place, pod: &str) -> Result<()> {
+    let slices = place.api::<EndpointSlice>();
+    let its = ListParams::default().labels(&format!("{NAMES}={pod}"));
+    let params = DeleteParams::default();
+    let deleted = slices.delete_collection(&params, &its).await;
+    deleted.with_context(|| format!("delete the EndpointSlices that name {pod}"))?;
     Ok(())
 }
 
@@ -72,14 +85,20 @@ pub(crate) async fn endpoint(
     address: IpAddr,
     standing: Standing,
 ) -> Result<()> {
-    let name = format!("{service}-{pod}");
+    let (family, end) = if address.is_ipv4() {
+        ("IPv4", "")
+    } else {
+        ("IPv6", "-v6")
+    };
+    let name = format!("{service}-{pod}{end}");
     let slice = json!({
         "apiVersion": "discovery.k8s.io/v1", "kind": "EndpointSlice",
         "metadata": {"name": name, "labels": {
             names::SERVICE_NAME: service,
             names::MANAGED_BY: names::MANAGED_BY_CONTROLLER,
+            NAMES: pod,
         }},
-        "addressType": if address.is_ipv4() { "IPv4" } else { "IPv6" },
+        "addressType": family,
         "ports": [{"name": "", "port": 8080, "protocol": "TCP"}],
         "endpoints": [{
             "addresses": [address], "conditions": standing.conditions(), "nodeName": "nowhere",

@@ -1,7 +1,12 @@
 //! A Deployment or StatefulSet whose controller, and whose pods' kubelet, the
-//! test is.
+//! test is. It's the EndpointSlice controller of their Services, too.
 
-use k8s_openapi::api::core::v1::Pod;
+use std::{
+    collections::BTreeMap,
+    net::{IpAddr, Ipv4Addr, Ipv6Addr},
+};
+
+use k8s_openapi::api::core::v1::{Pod, Service};
 use kube::{
     Api, ResourceExt,
     api::{ApiResource, DeleteParams, DynamicObject, ListParams, Patch, PatchParams, PostParams},
@@ -12,6 +17,12 @@ use napwake_tests_process::route::Standing;
 use serde_json::{Value, json};
 
 use super::pods;
+
+/// Where its pods are said to be: nobody is.
+const NOWHERE: [IpAddr; 2] = [
+    IpAddr::V4(Ipv4Addr::new(192, 0, 2, 1)),
+    IpAddr::V6(Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 1)),
+];
 
 /// A workload.
 #[derive(Clone, Debug)]
@@ -33,6 +44,8 @@ impl Target {
         let made = target.api().create(&PostParams::default(), &object).await;
         made.with_context(|| format!("make the workload {}", target.name))?;
         target.start_pods().await?;
+        target.is_named().await?;
+        target.report().await?;
         Ok(target)
     }
 
@@ -105,7 +118,39 @@ impl Target {
     /// Gives it Ready pods once it asks for some.
     pub(crate) async fn starts(&self) -> Result<()> {
         self.is_started().await?;
-        self.start_pods().await
+        self.start_pods().await?;
+        self.is_named().await?;
+        self.report().await
+    }
+
+    /// The same, and its Services' slices don't name them yet: see
+    /// [`Target::is_named`].
+    pub(crate) async fn starts_unnamed(&self) -> Result<()> {
+        self.is_started().await?;
+        self.start_pods().await?;
+        self.report().await
+    }
+
+    /// Writes its first pod into the slices of the Services that select it, as the
+    /// EndpointSlice controller does once that is Ready.
+    pub(crate) async fn is_named(&self) -> Result<()> {
+        if self.replicas().await? == 0 {
+            return Ok(());
+        }
+        let found = self.get().await?;
+        let labels = &found.data["spec"]["template"]["metadata"]["labels"];
+        let services = self.place.api::<Service>();
+        let services = services.list(&ListParams::default()).await?.items;
+        for service in services.iter().filter(|one| selects(one, labels)) {
+            let families = service.spec.iter().flat_map(|spec| &spec.ip_families);
+            for family in families.flatten() {
+                let [v4, v6] = NOWHERE;
+                let address = if family == "IPv6" { v6 } else { v4 };
+                let (service, pod) = (service.name_any(), self.first_pod());
+                pods::endpoint(&self.place, &service, &pod, address, Standing::Ready).await?;
+            }
+        }
+        Ok(())
     }
 
     async fn start_pods(&self) -> Result<()> {
@@ -114,7 +159,7 @@ impl Target {
             pods::make(&self.place, &name, &labels, &[]).await?;
             pods::stands(&self.place, &name, Standing::Ready).await?;
         }
-        self.report().await
+        Ok(())
     }
 
     async fn end_pods(&self) -> Result<()> {
@@ -122,7 +167,11 @@ impl Target {
         let pods = self.place.api::<Pod>();
         let deleted = pods.delete_collection(&at_once, &self.its_pods()).await;
         deleted.with_context(|| format!("end the pods of {}", self.name))?;
-        Ok(())
+        pods::unname(&self.place, &self.first_pod()).await
+    }
+
+    fn first_pod(&self) -> String {
+        format!("{}-0", self.name)
     }
 
     fn labels(&self) -> Value {
@@ -152,4 +201,15 @@ impl Target {
         written.with_context(|| format!("write the status of {}", self.name))?;
         Ok(())
     }
+}
+
+/// Whether a Service selects pods with these labels.
+fn selects(service: &Service, labels: &Value) -> bool {
+    let none = BTreeMap::new();
+    let selector = service
+        .spec
+        .as_ref()
+        .and_then(|spec| spec.selector.as_ref());
+    let mut wanted = selector.unwrap_or(&none).iter();
+    selector.is_some() && wanted.all(|(name, value)| labels[name] == json!(value))
 }
