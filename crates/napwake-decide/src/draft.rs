@@ -1,6 +1,8 @@
 //! A plan in the making: the next status and the writes around it, and how
 //! they are put in order. Decides nothing about the workload.
 
+use std::collections::BTreeSet;
+
 use jiff::Timestamp;
 use napwake_api::{
     ManagedWorkloadStatus, names,
@@ -28,6 +30,7 @@ pub(crate) struct Draft {
     mark: Option<Write>,
     pub(crate) slices: Vec<Write>,
     pub(crate) checks: Vec<Listener>,
+    pub(crate) reads: BTreeSet<String>,
     events: Vec<Event>,
     again: Option<Timestamp>,
     waits: Vec<Wait>,
@@ -50,6 +53,7 @@ impl Draft {
             mark: None,
             slices: Vec::new(),
             checks: Vec::new(),
+            reads: BTreeSet::new(),
             events: Vec::new(),
             again: None,
             waits: Vec::new(),
@@ -150,6 +154,7 @@ impl Draft {
 
     /// Puts the writes in order.
     pub(crate) fn into_plan(mut self, s: &Settled) -> Plan {
+        let reads = std::mem::take(&mut self.reads);
         let report = self.report(s);
         let generation = s.workload().generation;
         render::conditions(&mut self.status, &report, generation, s.now);
@@ -160,6 +165,7 @@ impl Draft {
         let again = self.again;
         Plan {
             writes: self.writes(s),
+            reads,
             again,
             report,
         }

@@ -61,8 +61,23 @@ fn mode(s: &Settled, draft: &Draft) -> Mode {
         _ if s.fate == Fate::Lost => Mode::Vanish,
         Some(Phase::Pausing | Phase::Paused) => Mode::Stand,
         Some(Phase::Resuming) if draft.status.pause.is_some() => Mode::Stand,
+        Some(Phase::Running) if s.is_ready() => hand_over(s, draft),
         _ => Mode::Leave,
     }
+}
+
+/// How routes leave that a workload with a Ready pod doesn't need any more.
+fn hand_over(s: &Settled, draft: &Draft) -> Mode {
+    let clock = draft.status.clock.as_ref();
+    let since = clock.and_then(|clock| clock.running_since.as_ref());
+    // One that lies far ahead is by a clock that was wrong, and ends nothing.
+    let counts = |since: &Timestamp| {
+        s.now < after(*since, timing::HAND_OVER_BOUND) && *since <= after(s.now, timing::SKEW)
+    };
+    since
+        .map(|since| since.0)
+        .filter(counts)
+        .map_or(Mode::Leave, Mode::HandOver)
 }
 
 fn managed(s: &Settled, target: &Target, draft: &mut Draft) {

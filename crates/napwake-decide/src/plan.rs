@@ -3,6 +3,8 @@
 //! Plain data: carrying it out is the operator's, putting it into words is
 //! `render`'s.
 
+use std::collections::BTreeSet;
+
 use jiff::Timestamp;
 use napwake_api::{
     ManagedWorkloadStatus,
@@ -26,6 +28,9 @@ pub struct Plan {
     /// [`crate::world::World::slice_failures`], since routing holds nothing up
     /// (ROUTE-38, ROUTE-39), and an event is lost.
     pub writes: Vec<Write>,
+    /// The Services of which [`crate::world::World::served`] is asked for. Where
+    /// nothing is to be written it's read, and decided again with that.
+    pub reads: BTreeSet<String>,
     /// When to be asked again though nothing has changed, if ever.
     pub again: Option<Timestamp>,
     /// Where the workload stands and what it waits for.
@@ -37,6 +42,7 @@ impl Plan {
     pub fn nothing(now: Timestamp) -> Self {
         Self {
             writes: Vec::new(),
+            reads: BTreeSet::new(),
             again: None,
             report: Report {
                 at: now,
@@ -246,6 +252,8 @@ pub enum WaitCause {
     Activity,
     /// A pod to be Ready.
     ReadyPod,
+    /// The Services' own slices to name a Ready pod.
+    HandOver,
     /// Stray connections to be passed.
     Drain,
     /// Ports to have rested.

@@ -24,9 +24,11 @@ use crate::{
 };
 
 mod finding;
+mod hand_over;
 mod records;
 mod survey;
 
+pub(crate) use hand_over::HandOver;
 pub(crate) use survey::{Surveyed, Verdict};
 
 /// What should become of the routes.
@@ -34,6 +36,9 @@ pub(crate) use survey::{Surveyed, Verdict};
 pub(crate) enum Mode {
     /// They stand, or are to.
     Stand,
+    /// They leave, as the workload has been Running since then: each slice goes
+    /// once its Service has a Ready pod to hand it over to.
+    HandOver(Timestamp),
     /// They leave: slices go, then 30 s of drain, then a minute's rest.
     Leave,
     /// They go at once, without a drain (T-130).
@@ -57,6 +62,7 @@ pub(crate) struct Routing {
     doorman: DoormanStatus,
     writes: Vec<Write>,
     checks: Vec<Listener>,
+    reads: BTreeSet<String>,
     waits: Vec<(WaitCause, Option<Timestamp>)>,
     again: Vec<Timestamp>,
     outcome: Outcome,
@@ -109,16 +115,36 @@ impl<'w> Sight<'w> {
 
     /// Live routes of other workloads: those that pause, sleep or wake (T-76).
     pub(crate) fn peer_routes(&self) -> impl Iterator<Item = (&'w Peer, &'w Route)> {
+        self.all_peer_routes().filter(|(peer, _)| {
+            matches!(
+                peer.phase,
+                Some(Phase::Pausing | Phase::Paused | Phase::Resuming)
+            )
+        })
+    }
+
+    /// The same, and those of others that have woken and hand over still.
+    fn all_peer_routes(&self) -> impl Iterator<Item = (&'w Peer, &'w Route)> {
         self.peers
             .iter()
-            .filter(|peer| {
-                matches!(
-                    peer.phase,
-                    Some(Phase::Pausing | Phase::Paused | Phase::Resuming)
-                )
-            })
             .flat_map(|peer| peer.routes.iter().map(move |route| (peer, route)))
             .filter(|(_, route)| route.state != RouteState::Draining)
+    }
+
+    /// The Services whose slices are other workloads' business, for one that has
+    /// these routes: they stand by them, or they are about to hand over what isn't
+    /// this one's to hand over.
+    pub(crate) fn left_to_peers(&self, own: &[Route]) -> BTreeSet<&'w str> {
+        let is_own = |service: &str| {
+            let mut live = own.iter().filter(|one| one.state != RouteState::Draining);
+            live.any(|one| one.service == service)
+        };
+        let theirs = self.all_peer_routes().map(|(_, route)| &*route.service);
+        let standing = self.peer_routes().map(|(_, route)| &*route.service);
+        theirs
+            .filter(|service| !is_own(service))
+            .chain(standing)
+            .collect()
     }
 }
 
@@ -165,7 +191,8 @@ pub(crate) fn route(s: &Settled, ports: &mut Ports, mode: Mode) -> Routing {
         .target
         .map(|target| survey::selecting(&sight, &target.template.labels))
         .unwrap_or_default();
-    let plan = slices::plan(s, &sight, &wanted, &selecting);
+    let hand_over = HandOver::of(s, mode, &selecting);
+    let plan = slices::plan(s, &sight, &wanted, &selecting, &hand_over);
     let found = Found {
         sight,
         mode,
@@ -180,10 +207,14 @@ pub(crate) fn route(s: &Settled, ports: &mut Ports, mode: Mode) -> Routing {
         doorman,
         writes: plan.writes,
         checks: plan.checks,
+        reads: plan.kept,
         waits: Vec::new(),
         again: plan.again,
     };
     routing.note_waits(s, shortage);
+    if !routing.reads.is_empty() {
+        routing.waits.push((WaitCause::HandOver, hand_over.again()));
+    }
     routing
 }
 
@@ -207,6 +238,7 @@ impl Routing {
             doorman: s.status().doorman.clone().unwrap_or_default(),
             writes: Vec::new(),
             checks: Vec::new(),
+            reads: BTreeSet::new(),
             waits: vec![(
                 WaitCause::Unknown(why),
                 Some(after(s.now, timing::LOOK_AGAIN)),
@@ -245,6 +277,7 @@ impl Routing {
         }
         draft.slices = self.writes;
         draft.checks = self.checks;
+        draft.reads = self.reads;
         draft.wake_on_request = self.finding;
         for (cause, until) in self.waits {
             draft.wait(cause, until);

@@ -33,6 +33,8 @@ pub(crate) struct App {
     pub(crate) target: Option<Target>,
     /// When its pods, if any are asked for, become Ready.
     ready_at: Option<Timestamp>,
+    /// When their Services' own slices name them.
+    named_at: Option<Timestamp>,
     /// When its last pods end, after a scale-down.
     ended_at: Timestamp,
     /// What the operator's memory holds for it.
@@ -66,6 +68,8 @@ pub(crate) struct Cluster {
     pub(crate) stalled: Vec<(String, Vec<Write>)>,
     pub(crate) is_overtaken: bool,
     pub(crate) tenure: Tenure,
+    /// How long the Services' own slices lag behind pods that become Ready.
+    pub(crate) endpoints_lag: SignedDuration,
     /// Whether the targets' controllers stand still.
     pub(crate) is_unattended: bool,
     /// Every write that was carried out, with its workload.
@@ -82,6 +86,7 @@ pub(crate) enum Part {
     Pods,
     Services,
     Slices,
+    Served,
     Doorman,
     Peers,
 }
@@ -90,11 +95,12 @@ pub(crate) enum Part {
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Conflict;
 
-pub(crate) const EVERY_PART: [Part; 6] = [
+pub(crate) const EVERY_PART: [Part; 7] = [
     Part::Target,
     Part::Pods,
     Part::Services,
     Part::Slices,
+    Part::Served,
     Part::Doorman,
     Part::Peers,
 ];
@@ -175,14 +181,14 @@ impl Cluster {
         }
         target.resource_version = version;
         target.generation += 1;
-        if target.replicas == 0 {
-            app.ready_at = (!app.is_broken).then(|| now + STARTS);
-        }
+        let starts = target.replicas == 0;
         target.replicas = replicas;
         if replicas == 0 {
-            app.ready_at = None;
             app.ended_at = now + ENDS;
             target.ready_replicas = 0;
+        }
+        if starts || replicas == 0 {
+            self.start_pods(name);
         }
         self.run_pods();
     }
@@ -194,6 +200,16 @@ impl Cluster {
         target.template.hash = format!("template-{version}");
         target.generation += 1;
         target.resource_version = version;
+    }
+
+    /// Its pods start now, where any are asked for.
+    fn start_pods(&mut self, name: &str) {
+        let (now, lag) = (self.now, self.endpoints_lag);
+        let app = self.app(name);
+        let target = app.target.as_ref();
+        let is_up = target.is_some_and(|target| target.replicas > 0);
+        app.ready_at = (is_up && !app.is_broken).then(|| now + STARTS);
+        app.named_at = app.ready_at.map(|at| at + lag);
     }
 
     fn run_pods(&mut self) {
@@ -214,6 +230,26 @@ impl Cluster {
             .filter_map(|app| app.workload.as_ref()?.status.doorman.as_ref())
             .flat_map(|doorman| &doorman.routes)
             .any(|route| route.doorman_port == port)
+    }
+
+    /// The families in which each Service's own slices name a Ready pod.
+    pub(crate) fn served(&self) -> BTreeMap<String, BTreeSet<IpFamily>> {
+        let has_pod = |app: &App, service: &Service| {
+            app.named_at.is_some_and(|at| at <= self.now)
+                && app.target.as_ref().is_some_and(|target| {
+                    target.ready_replicas > 0 && service.selects(&target.template.labels)
+                })
+        };
+        let mut served = BTreeMap::new();
+        for service in &self.services {
+            if self.apps.values().any(|app| has_pod(app, service)) {
+                served.insert(
+                    service.name.clone(),
+                    service.families.iter().copied().collect(),
+                );
+            }
+        }
+        served
     }
 
     fn seen<T>(&self, part: Part, value: T) -> Seen<T> {
@@ -255,6 +291,7 @@ impl Cluster {
             namespace: Seen::Known(app.namespace.clone()),
             services: self.seen(Part::Services, self.services.clone()),
             slices: self.seen(Part::Slices, self.slices.values().cloned().collect()),
+            served: self.seen(Part::Served, self.served()),
             doorman,
             checks: app.checks.clone(),
             slice_failures: app.failures.clone(),
@@ -264,9 +301,17 @@ impl Cluster {
         })
     }
 
-    /// Decides for one workload, without carrying anything out.
+    /// Decides for one workload, without carrying anything out. Who serves its
+    /// Services is read only where a plan asks for it and writes nothing.
     pub(crate) fn plan(&mut self, name: &str) -> Option<Plan> {
-        let world = self.world(name)?;
+        let mut world = self.world(name)?;
+        let not_read = Seen::Unknown("not read".to_owned());
+        let served = std::mem::replace(&mut world.served, not_read);
+        let plan = decide(&world, &mut self.ports, self.now);
+        if !plan.is_empty() || plan.reads.is_empty() {
+            return Some(plan);
+        }
+        world.served = served;
         Some(decide(&world, &mut self.ports, self.now))
     }
 

@@ -18,7 +18,7 @@ use crate::{
     checks::{self, Need},
     clock,
     plan::{Over, Write},
-    routing::{Sight, Surveyed, Verdict},
+    routing::{HandOver, Sight, Surveyed, Verdict},
     settle::Settled,
     timing::{self, after},
     world::{
@@ -56,6 +56,8 @@ pub(crate) struct SlicePlan {
     pub(crate) problems: BTreeMap<String, String>,
     /// Whether every slice that's wanted stands in full, or was refused.
     pub(crate) is_complete: bool,
+    /// Services that keep a slice until their own pods serve them.
+    pub(crate) kept: BTreeSet<String>,
     /// Slices that are there now.
     present: Vec<SliceSpec>,
     /// Those of them that stay.
@@ -112,6 +114,7 @@ pub(crate) fn plan(
     sight: &Sight,
     wanted: &[Surveyed],
     selecting: &[&Service],
+    hand_over: &HandOver,
 ) -> SlicePlan {
     let routes: &[Route] = s
         .status()
@@ -143,7 +146,7 @@ pub(crate) fn plan(
         .map(|service| service.name.as_str())
         .chain(routes.iter().map(|route| route.service.as_str()))
         .collect();
-    work.remove_others(&services);
+    work.remove_others(&services, hand_over);
     work.plan
 }
 
@@ -412,13 +415,11 @@ impl<'a, 'w> Work<'a, 'w> {
     }
 
     /// Takes away slices of ours that aren't wanted, but for those that other
-    /// workloads behind the same Service stand by (T-76).
-    fn remove_others(&mut self, services: &BTreeSet<&str>) {
+    /// workloads behind the same Service stand by (T-76), or that would leave
+    /// nobody there.
+    fn remove_others(&mut self, services: &BTreeSet<&str>, hand_over: &HandOver) {
         let sight = self.sight;
-        let shared: BTreeSet<&str> = sight
-            .peer_routes()
-            .map(|(_, route)| route.service.as_str())
-            .collect();
+        let shared = sight.left_to_peers(self.routes);
         let others: Vec<&Slice> = sight
             .slices
             .iter()
@@ -428,7 +429,11 @@ impl<'a, 'w> Work<'a, 'w> {
             .collect();
         for slice in others {
             self.plan.present.push(slice.spec.clone());
-            self.delete(slice);
+            if hand_over.keeps(&slice.spec) {
+                self.plan.kept.insert(slice.spec.service.clone());
+            } else {
+                self.delete(slice);
+            }
         }
     }
 

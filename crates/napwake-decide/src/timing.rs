@@ -35,6 +35,21 @@ pub const SLICE_SETTLES: SignedDuration = SignedDuration::from_secs(3);
 /// longer is perhaps not there, and holds no pause up.
 pub const MARK_BOUND: SignedDuration = SignedDuration::from_secs(5);
 
+/// How long slices stay at most, from when the workload is Running, while the
+/// Service's own name no Ready pod.
+///
+/// The EndpointSlice controller writes those by itself, and usually has by then.
+/// When hundreds wake together, or it backs off, it lags by seconds (F-35). In a
+/// family in which the pods have no address it never writes any.
+pub const HAND_OVER_BOUND: SignedDuration = SignedDuration::from_secs(30);
+
+/// How soon a Service's own slices are read again at first, and after a while: in
+/// between, after as long as the workload has been Running.
+pub const READ_AGAIN: (SignedDuration, SignedDuration) = (
+    SignedDuration::from_millis(250),
+    SignedDuration::from_secs(1),
+);
+
 /// How long a route that leaves is still served (DRAIN-17).
 pub const DRAIN: SignedDuration = agreed::ROUTE_DRAIN.signed();
 

@@ -87,6 +87,12 @@ pub struct World {
     /// foreign ones of a name that Napwake would use, where the observer knows
     /// of them.
     pub slices: Seen<Vec<Slice>>,
+    /// By Service, the families in which the slices that the EndpointSlice
+    /// controller writes for it name a Ready pod (T-72, T-73).
+    ///
+    /// Only asked for of the Services that a plan names
+    /// ([`crate::plan::Plan::reads`]); at other times `Unknown` will do.
+    pub served: Seen<BTreeMap<String, BTreeSet<IpFamily>>>,
     /// The doorman's pods.
     pub doorman: Doorman,
     /// The results of connect checks: see [`crate::plan::Write::CheckListeners`].

@@ -4,7 +4,7 @@
 //! Holds no logic of its own: what to do is `decide`'s, how is `apply`'s. A
 //! stamp leads to the same function, and from it straight to one scale write.
 
-use std::{sync::Arc, time::Duration};
+use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
 use jiff::Timestamp;
 use napwake_cluster::plain;
@@ -16,7 +16,7 @@ use crate::{
     apply::{Applier, ApplyError, Leave, is_wake},
     backoff::{Failures, Waits},
     leader::Term,
-    observe::{Look, count_pods},
+    observe::{Look, Served, count_pods, read_served},
     queue::{Hurry, Next, Room, Urgency},
     shared::Shared,
 };
@@ -42,6 +42,21 @@ pub(crate) struct Reconciler {
     shared: Arc<Shared>,
     clock: Clock,
     failures: Failures<WorkloadKey>,
+}
+
+/// What is read for a decision, rather than watched.
+struct Read {
+    pods: Seen<u32>,
+    served: Seen<Served>,
+}
+
+impl Default for Read {
+    fn default() -> Self {
+        Self {
+            pods: Seen::Unknown("not counted".to_owned()),
+            served: Seen::Unknown("not read".to_owned()),
+        }
+    }
 }
 
 impl Reconciler {
@@ -114,26 +129,42 @@ impl Reconciler {
         Next::After(RETRIES.first)
     }
 
-    /// Decides from what is known. Pods are counted only where nothing else is
+    /// Decides from what is known. The rest is read only where nothing else is
     /// to be done, and only until a wake comes up, so that none waits for it.
     async fn decide(&self, key: &WorkloadKey, leave: Leave<'_>) -> Option<(World, Plan)> {
-        let (world, plan) = self.decide_with(key, Seen::Unknown("not counted".to_owned()))?;
-        if !plan.is_empty() || !World::wants_pods(&world.workload.status) {
+        let (world, plan) = self.decide_with(key, Read::default())?;
+        let is_complete = plan.reads.is_empty() && !World::wants_pods(&world.workload.status);
+        if is_complete || !plan.is_empty() {
             return Some((world, plan));
         }
-        let counted = leave.unless_a_wake_comes(self.count_pods(&world)).await;
-        let pods = counted.unwrap_or_else(|error| Seen::Unknown(error.to_string()));
-        self.decide_with(key, pods)
+        let reading = self.read(&world, &plan.reads);
+        let read = leave.unless_a_wake_comes(reading).await;
+        self.decide_with(key, read.unwrap_or_default())
     }
 
-    fn decide_with(&self, key: &WorkloadKey, pods: Seen<u32>) -> Option<(World, Plan)> {
+    fn decide_with(&self, key: &WorkloadKey, read: Read) -> Option<(World, Plan)> {
         let at = self.clock.now();
         // Under one lock: what is taken of the ledger here is seen by the next.
         self.shared.with(|index, now| {
-            let world = index.world(key, pods, now)?;
+            let world = World {
+                served: read.served,
+                ..index.world(key, read.pods, now)?
+            };
             let plan = decide(&world, &mut index.ports, at);
             Some((world, plan))
         })
+    }
+
+    async fn read(&self, world: &World, services: &BTreeSet<String>) -> Read {
+        let (client, key) = (&self.applier.client, &world.workload.key);
+        let mut read = Read::default();
+        if World::wants_pods(&world.workload.status) {
+            read.pods = self.count_pods(world).await;
+        }
+        if !services.is_empty() {
+            read.served = read_served(client, &key.namespace, services).await;
+        }
+        read
     }
 
     async fn count_pods(&self, world: &World) -> Seen<u32> {

@@ -6,7 +6,10 @@ use tokio::time::timeout;
 
 use super::*;
 use crate::{
-    fixtures::{NAMESPACE, Server, api, applier, deployment, namespace, workload},
+    fixtures::{
+        self, NAMESPACE, Server, api, applier, deployment, doorman_pod, doorman_service, namespace,
+        service, slice, slice_json, workload,
+    },
     observe::{DoormanService, Index},
 };
 
@@ -204,4 +207,82 @@ async fn nothing_is_written_twice() {
         server
     })
     .await;
+}
+
+/// `a` Running for a second, with a Ready pod and a slice still.
+fn awake() -> Value {
+    let hash = deployment("a", 1, json!({})).target.template.hash.clone();
+    json!({
+        "metadata": {"finalizers": ["napwake.dev/wake-first"]},
+        "status": {
+            "phase": "Running",
+            "clock": {
+                "lastActivity": "2026-11-30T11:59:50.000000Z",
+                "lastActivitySource": "request",
+                "runningSince": "2026-11-30T11:59:59.000000Z",
+                "idleAt": "2026-11-30T12:29:59.000000Z",
+            },
+            "target": {
+                "uid": "deployment-a",
+                "template": hash,
+                "replicas": 1,
+                "generation": 1,
+            },
+            "doorman": {"routes": [{
+                "service": "a",
+                "port": {"name": "http", "number": 80},
+                "doormanPort": 20_000,
+                "families": ["IPv4"],
+                "state": "Routed",
+            }], "resting": []},
+        },
+    })
+}
+
+/// The slice of Napwake's goes once the Service's own name a Ready pod: that's
+/// read, again and again, and nothing is asked for before all else is written.
+#[tokio::test(start_paused = true)]
+async fn a_slice_goes_once_the_pods_own_is_there() {
+    const LIST: &str = "GET /apis/discovery.k8s.io/v1/namespaces/ns/endpointslices";
+    const SLICE: &str = "DELETE /apis/discovery.k8s.io/v1/namespaces/ns/endpointslices/a-o1";
+    let (client, server) = api();
+    let mut server = server.patient(Duration::from_secs(2));
+    let now = Instant::now();
+    let mut index = fixtures::index();
+    index.apply_service(doorman_service(), now);
+    index.apply_pod(doorman_pod("d1", 1, json!({})), now);
+    index.apply_namespace(namespace(1, json!({})), now);
+    index.apply_target(deployment("a", 5, json!({})), now);
+    index.apply_service(service("a", "a", 1, json!({})), now);
+    index.apply_slice(slice("a-o1", "a", 1, json!({})), now);
+    index.apply_workload(workload("a", 5, awake()), now);
+    let reconciler = Reconciler::new(applier(&client, index));
+    drop(client);
+    let shared = Arc::clone(&reconciler.shared);
+    let script = async {
+        let status = server.refuse(409, "Conflict").await;
+        assert_eq!(status.line, STATUS);
+        let mut object = awake();
+        object["status"] = status.body["status"].clone();
+        let route = &object["status"]["doorman"]["routes"][0];
+        assert_eq!(route["state"], "Routed", "{object:#}");
+        let seen = workload("a", 6, object);
+        shared.change(|index, now| index.apply_workload(seen, now));
+        let mut list = json!({
+            "apiVersion": "discovery.k8s.io/v1",
+            "kind": "EndpointSliceList",
+            "metadata": {},
+            "items": [],
+        });
+        assert_eq!(server.answer(200, list.clone()).await.line, LIST);
+        assert_eq!(server.refuse(500, "InternalError").await.line, LIST);
+        list["items"] = json!([slice_json("a-x7k2p", "a", 1, json!({}))]);
+        assert_eq!(server.answer(200, list).await.line, LIST);
+        assert_eq!(server.refuse(409, "Conflict").await.line, SLICE);
+    };
+    let running = reconciler.run(Term::endless());
+    tokio::select! {
+        never = running => match never {},
+        () = script => {}
+    }
 }

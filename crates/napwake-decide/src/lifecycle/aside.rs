@@ -29,9 +29,14 @@ pub(super) fn step(s: &Settled, draft: &mut Draft) {
     draft.status.phase = Some(Phase::Running);
     draft.status.pause = None;
     draft.status.resume = None;
+    let has_routes = s.status().doorman.as_ref();
+    let has_routes = has_routes.is_some_and(|doorman| !doorman.routes.is_empty());
     if let Some(clock) = &mut draft.status.clock {
-        // Being managed again counts as becoming Running.
-        clock.running_since = None;
+        // Being managed again counts as becoming Running. Until then it tells for
+        // how long the slices of one that was woken first may stay.
+        if !has_routes {
+            clock.running_since = None;
+        }
         clock.idle_at = None;
     }
     let Some(target) = s.target else {

@@ -52,8 +52,8 @@ fn a_pause_and_a_wake_write_in_order() {
             "event",
             "unmark", // asked for: Resuming
             "status",
-            "unslice",
-            "event", // a pod is Ready: Running
+            "event",   // a pod is Ready: Running
+            "unslice", // the Service's own slices name it
             "status",
             "status",
             "status", // draining, resting, done

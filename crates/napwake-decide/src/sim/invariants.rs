@@ -43,7 +43,8 @@ impl Cluster {
     /// Nothing is scaled down while anything is unknown, before its route has
     /// stood for long enough, or without its replicas on record twice.
     pub(super) fn check_stop(&self, name: &str, from: i32) {
-        let needed = self.unknown.iter().find(|part| **part != Part::Pods);
+        let spared = [Part::Pods, Part::Served];
+        let needed = self.unknown.iter().find(|part| !spared.contains(part));
         // One who has stalled since had seen it.
         let is_seen = self.is_overtaken || needed.is_none();
         assert!(is_seen, "{name} is stopped in the dark: {needed:?}");
@@ -67,6 +68,41 @@ impl Cluster {
             assert!(
                 stood >= timing::SLICE_SETTLES,
                 "{name} was routed for {stood} only"
+            );
+        }
+    }
+
+    /// A workload that has woken lets go of a Service only once the Service's own
+    /// slices name a Ready pod: with neither its callers would be refused.
+    pub(super) fn check_let_go(&self, name: &str, slice: &SliceSpec) {
+        let app = &self.apps[name];
+        let is_awake = self.phase(name) == Some(Phase::Running);
+        let Some((target, ready_at)) = app.target.as_ref().zip(app.ready_at) else {
+            return;
+        };
+        let is_selected = self.services.iter().any(|service| {
+            service.uid == slice.service_uid && service.selects(&target.template.labels)
+        });
+        // They are waited for, but not for ever.
+        let is_new = self.now < ready_at + timing::HAND_OVER_BOUND;
+        let is_seen = !self.is_overtaken && app.outdated.is_none();
+        let Doorman::Enabled(Seen::Known(doormen)) = &self.doorman else {
+            return;
+        };
+        let is_manned = slice.endpoints.iter().any(|endpoint| {
+            let of = |pod: &DoormanPod| {
+                pod.state == DoormanState::Ready && endpoint.pod.as_ref() == Some(&pod.pod)
+            };
+            doormen.iter().any(of)
+        });
+        let is_needed = is_awake && is_selected && is_new && target.ready_replicas > 0;
+        if is_needed && is_seen && is_manned {
+            let served = self.served();
+            let served = served.get(&slice.service);
+            let is_served = served.is_some_and(|families| families.contains(&slice.family));
+            assert!(
+                is_served,
+                "{name} lets go of {slice:?}, and nobody serves it"
             );
         }
     }

@@ -40,6 +40,9 @@ enum Act {
     Lag(&'static str),
     /// Pods don't become Ready, until the next time.
     Break(&'static str),
+    /// The Services' own slices lag by so many milliseconds behind pods that
+    /// start from now on.
+    Slow(i64),
 }
 
 const APPS: [&str; 2] = ["api", "worker"];
@@ -75,6 +78,7 @@ fn act() -> impl Strategy<Value = Act> {
         3 => Just(Act::GoOn),
         2 => app().prop_map(Act::Lag),
         1 => app().prop_map(Act::Break),
+        2 => prop_oneof![4 => 0..2_000i64, 1 => 0..60_000i64].prop_map(Act::Slow),
     ]
 }
 
@@ -118,6 +122,7 @@ fn carry_out(cluster: &mut Cluster, act: &Act) {
                 Some(_) => None,
             }
         }
+        Act::Slow(lag) => cluster.endpoints_lag = SignedDuration::from_millis(*lag),
         Act::Delete(app) => delete_or_make(cluster, app),
         Act::Scale(..)
         | Act::RollOut(_)
@@ -153,14 +158,9 @@ fn change_workload(cluster: &mut Cluster, act: &Act) {
             };
         }
         Act::Break(app) => {
-            let now = cluster.now;
-            let app = cluster.app(app);
-            app.is_broken = !app.is_broken;
-            let is_up = app
-                .target
-                .as_ref()
-                .is_some_and(|target| target.replicas > 0);
-            app.ready_at = (is_up && !app.is_broken).then(|| now + STARTS);
+            let broken = &mut cluster.app(app).is_broken;
+            *broken = !*broken;
+            cluster.start_pods(app);
         }
         _ => {}
     }
@@ -305,6 +305,22 @@ fn a_shared_port_may_rest_before_its_last_drain_ends() {
         Act::Blind(Part::Peers),
         Act::Pass(4),
         Act::Suspend("api"),
+    ];
+    live_through(&acts);
+}
+
+/// A workload that isn't routed leaves the slices of a Service to another one that
+/// has woken and still hands it over.
+#[test]
+fn what_another_hands_over_is_left_to_it() {
+    let acts = [
+        Act::Slow(1),
+        Act::Ignore("api"),
+        Act::Scale("api", 0),
+        Act::Pass(1810),
+        Act::Scale("api", 1),
+        Act::Stamp("worker", signal::LAST_REQUEST),
+        Act::Pass(4),
     ];
     live_through(&acts);
 }

@@ -49,7 +49,9 @@ impl Cluster {
                 uid,
                 resource_version,
             } => {
+                let deleted = self.slices.get(slice).cloned();
                 self.delete_slice(slice, uid, resource_version)?;
+                deleted.inspect(|deleted| self.check_let_go(name, &deleted.spec));
                 self.app(name).failures.remove(slice);
             }
             Write::CheckListeners(listeners) => {

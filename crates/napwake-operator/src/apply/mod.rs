@@ -105,6 +105,7 @@ impl Applier {
     ) -> Result<(), ApplyError> {
         let Plan {
             writes,
+            reads: _,
             again: _,
             report: _,
         } = plan;

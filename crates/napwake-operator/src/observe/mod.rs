@@ -8,6 +8,7 @@ pub(crate) mod convert;
 mod index;
 mod layered;
 mod pods;
+mod served;
 pub(crate) mod thin;
 mod watches;
 mod world;
@@ -17,5 +18,6 @@ pub(crate) use self::{
     index::{DoormanService, Index},
     layered::{Key, Look},
     pods::count_pods,
+    served::{Served, read_served},
     watches::{Watches, start},
 };

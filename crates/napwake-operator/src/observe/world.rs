@@ -23,7 +23,7 @@ use super::{
 
 impl Index {
     /// What was observed for `key`; none where there is no such ManagedWorkload,
-    /// or it can't be read.
+    /// or it can't be read. Who serves its Services isn't watched.
     pub(crate) fn world(&self, key: &WorkloadKey, pods: Seen<u32>, now: Instant) -> Option<World> {
         let observed = self.workload(key, now)?;
         let workload = &observed.workload;
@@ -51,6 +51,7 @@ impl Index {
             }),
             services,
             slices: Seen::Known(slices),
+            served: Seen::Unknown("not read".to_owned()),
             doorman: self.doorman(now),
             checks: ports
                 .iter()

@@ -1,12 +1,15 @@
 //! The life of a workload: what pauses and wakes it, and in what order.
 
+use std::time::Duration;
+
 use jiff::{SignedDuration, Timestamp};
+use k8s_openapi::api::discovery::v1::EndpointSlice;
 use napwake_api::{
     names::signal,
     stamp::{RequestKind, Stamp},
     workload::{ActivitySource, PauseReason, Phase},
 };
-use napwake_testkit::{Context, Result, apps::App, ensure, managed};
+use napwake_testkit::{Context, Result, apps::App, ensure, managed, wait};
 use napwake_tests_process::{
     SOON,
     caller::{Caller, GET},
@@ -18,6 +21,12 @@ use rstest::rstest;
 use serde_json::json;
 
 use crate::setup::{self, Stage, Target, course, history::History, pods, slices};
+
+/// By how much the EndpointSlice controller is late.
+const LATE: Duration = Duration::from_secs(2);
+
+/// What the history tells of the slice that the controller writes.
+const NAMED: &str = "EndpointSlice web-web-0";
 
 /// LIFE-01: a pause goes from the phase to the route, then to the pods, then to
 /// the next phase; `paused` only once the last pod has ended. OBS-15: the time at
@@ -63,7 +72,8 @@ async fn a_pause_goes_in_order() {
 }
 
 /// LIFE-02: a wake goes from the stamp to the phase, to a Ready pod, by which the
-/// caller is served, to the next phase, and then the route goes. LIFE-04: the
+/// caller is served, to the next phase, and then the route goes, behind the slice that
+/// names the pod. LIFE-04: the
 /// request restarts the idle clock, which shows its time. OBS-01: an event names
 /// the Service. OBS-03: and the clock its source.
 #[tokio::test]
@@ -97,7 +107,14 @@ async fn a_wake_goes_in_order() {
         let awake = course::awake(place, "web").await?;
         slices::until(place, "web", 0).await?;
 
-        let order = ["stamped", "Resuming", "Pod web-0 Ready", "Running", &gone];
+        let order = [
+            "stamped",
+            "Resuming",
+            "Pod web-0 Ready",
+            NAMED,
+            "Running",
+            &gone,
+        ];
         history.has_in_order(&order).await?;
         let clock = awake.clock.context("its clock")?;
         ensure!(
@@ -112,6 +129,33 @@ async fn a_wake_goes_in_order() {
         let says = woken[0].message.clone().unwrap_or_default();
         ensure!(says.contains("web"), "{says}");
         Ok(())
+    })
+    .await;
+}
+
+/// ROUTE-14: awake, the route goes. It stays for as long as the EndpointSlice
+/// controller hasn't written the pod into the Service's own slice: watches never
+/// show the Service with neither. T-120: and the condition says so.
+#[tokio::test]
+async fn a_route_stays_until_the_service_has_its_pod() {
+    setup::with("late", async |stage| {
+        let place = stage.place();
+        let history = History::begin(place);
+        let target = stage.managed(&App::new("web", "http")).await?;
+        course::sleep(place, &target).await?;
+        let slice = slices::of(place, "web").await?[0].metadata.name.clone();
+        let gone = format!("EndpointSlice {} gone", slice.context("its name")?);
+        managed::ask_to_wake(place, "web").await?;
+        target.starts_unnamed().await?;
+        course::awake(place, "web").await?;
+        let probe = || slices::of(place, "web");
+        let is_routed = |found: &Vec<EndpointSlice>| found.len() == 1;
+        wait::throughout("the route", LATE, probe, is_routed).await?;
+        course::reason(place, "web", "DoormanRouted").await?;
+        target.is_named().await?;
+        slices::until(place, "web", 0).await?;
+        course::reason(place, "web", "NotPaused").await?;
+        history.has_in_order(&["Running", NAMED, &gone]).await
     })
     .await;
 }

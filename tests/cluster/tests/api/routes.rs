@@ -249,34 +249,45 @@ async fn in_tier(stage: &Stage<'_>, name: &str) -> Result<Target> {
 }
 
 /// ROUTE-35: the operator watches no EndpointSlices but Napwake's own, and no
-/// Pods but the doorman's.
+/// Pods but the doorman's. Others' are read at a wake, for its Services alone.
 #[tokio::test]
 async fn the_operator_keeps_no_endpoints_of_others() {
     setup::with("cache", async |stage| {
         let target = stage.managed(&App::new("web", "http")).await?;
         course::sleep(stage.place(), &target).await?;
-        let asked = stage.operator.way().asked();
-        let read = |kind: &str| -> Vec<String> {
-            let kind = format!("/{kind}");
-            let paths = asked
-                .iter()
-                .filter(|one| one.method == "GET")
-                .map(|one| &one.path);
-            paths.filter(|path| path.contains(&kind)).cloned().collect()
-        };
         let ours = "labelSelector=endpointslice.kubernetes.io%2Fmanaged-by%3Dnapwake.dev";
-        let all = read("endpointslices");
+        let all = read(stage, "endpointslices");
         ensure!(
             !all.is_empty() && all.iter().all(|path| path.contains(ours)),
             "{all:#?}"
         );
-        let pods = read("pods?");
+        let pods = read(stage, "pods?");
         let doormen = format!("/namespaces/{}/pods?", stage.place().namespace);
         ensure!(
             !pods.is_empty() && pods.iter().all(|path| path.contains(&doormen)),
             "{pods:#?}"
         );
+
+        course::wake(stage.place(), &target).await?;
+        slices::until(stage.place(), "web", 0).await?;
+        let mut others = read(stage, "endpointslices");
+        others.retain(|path| !path.contains(ours));
+        let its = "kubernetes.io%2Fservice-name+in+%28web%29";
+        let is_list = |path: &String| path.contains(its) && !path.contains("watch=");
+        ensure!(
+            !others.is_empty() && others.iter().all(is_list),
+            "{others:#?}"
+        );
         Ok(())
     })
     .await;
+}
+
+/// What the operator has read of this kind so far.
+fn read(stage: &Stage<'_>, kind: &str) -> Vec<String> {
+    let kind = format!("/{kind}");
+    let asked = stage.operator.way().asked();
+    let read = asked.into_iter().filter(|one| one.method == "GET");
+    let paths = read.map(|one| one.path);
+    paths.filter(|path| path.contains(&kind)).collect()
 }
