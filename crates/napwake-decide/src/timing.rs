@@ -44,10 +44,11 @@ pub const MARK_BOUND: SignedDuration = SignedDuration::from_secs(5);
 pub const HAND_OVER_BOUND: SignedDuration = SignedDuration::from_secs(30);
 
 /// How soon a Service's own slices are read again at first, and after a while: in
-/// between, after as long as the workload has been Running.
+/// between, after as long as the workload has been Running. That's a dozen reads
+/// at most, and slices stay up to twice as long as they have to.
 pub const READ_AGAIN: (SignedDuration, SignedDuration) = (
     SignedDuration::from_millis(250),
-    SignedDuration::from_secs(1),
+    SignedDuration::from_secs(5),
 );
 
 /// How long a route that leaves is still served (DRAIN-17).

@@ -37,9 +37,9 @@ fn unnamed() -> Cluster {
 #[rstest]
 #[case::prompt(0, 0)]
 #[case::in_between(100, 250)]
-#[case::late(2_000, 2_000)]
-#[case::very_late(9_900, 10_000)]
-#[case::never(3_600_000, 30_000)]
+#[case::late(2_000, 4_000)]
+#[case::very_late(9_900, 15_000)]
+#[case::never(30_000, 30_000)]
 fn slices_stay_until_the_services_own_name_a_pod(#[case] lag: i64, #[case] at_most: i64) {
     let mut cluster = woken(SignedDuration::from_millis(lag));
     let ran = cluster.now;
@@ -55,11 +55,8 @@ fn slices_stay_until_the_services_own_name_a_pod(#[case] lag: i64, #[case] at_mo
         cluster.pass(SignedDuration::from_millis(10));
     }
     let stood = cluster.now.duration_since(ran).as_millis();
-    let (lag, at_most) = (i128::from(lag), i128::from(at_most));
-    assert!(
-        (lag.min(at_most)..=at_most + 1_010).contains(&stood),
-        "{stood} ms"
-    );
+    let expected = i128::from(lag)..=i128::from(at_most) + 10;
+    assert!(expected.contains(&stood), "{stood} ms");
     assert_eq!(reason(&cluster, ConditionType::WakeOnRequest), "NotPaused");
     assert!(
         routes(&cluster)
@@ -124,6 +121,20 @@ fn a_family_that_is_served_is_let_go_of() {
     assert_eq!(plan.reads, ["api".to_owned()].into());
 }
 
+/// Where the pods are never named, it isn't read without end.
+#[test]
+fn it_is_read_a_dozen_times_at_most() {
+    let mut cluster = unnamed();
+    let (ran, mut reads) = (cluster.now, 0);
+    while !cluster.slices.is_empty() {
+        reads += 1;
+        let again = cluster.plan("api").expect("there").again.expect("a bound");
+        cluster.pass(again.duration_since(cluster.now));
+    }
+    assert_eq!(cluster.now.duration_since(ran).as_secs(), 30);
+    assert!(reads <= 12, "{reads}");
+}
+
 /// ROUTE-35: nothing is read for workloads that sleep, or are awake.
 #[test]
 fn only_a_wake_asks_who_serves_a_service() {
@@ -160,7 +171,7 @@ fn a_start_far_ahead_keeps_nothing() {
 #[rstest]
 #[case::at_first(0, 250)]
 #[case::later(600, 1_200)]
-#[case::each_second(7_000, 8_000)]
+#[case::every_5_s(7_000, 12_000)]
 #[case::at_the_bound(29_600, 30_000)]
 #[case::from_ahead(-2_000, -1_750)]
 fn it_is_read_again_later_and_later(#[case] age: i64, #[case] expected: i64) {
