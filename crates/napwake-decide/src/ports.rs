@@ -17,6 +17,10 @@ use sha2::{Digest, Sha256};
 
 use crate::world::WorkloadKey;
 
+mod pool;
+
+use pool::Pool;
+
 /// How many ports may be held (SET-23, SET-24).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Caps {
@@ -74,7 +78,7 @@ enum Use {
 }
 
 /// One owner's use of one port.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 struct Entry {
     what: Use,
     /// Whether a status that was seen records it.
@@ -82,13 +86,16 @@ struct Entry {
 }
 
 /// Who holds which doorman port.
+///
+/// What is asked of it takes no longer with more workloads in other namespaces.
 #[derive(Clone, Debug, Default)]
 pub struct Ports {
     caps: Caps,
     owners: BTreeMap<WorkloadKey, BTreeMap<u16, Entry>>,
-    /// When each port that was ever used is or was free again, as far as this
-    /// process knows: the one unused longest is taken first.
-    used: BTreeMap<u16, Timestamp>,
+    /// The owners of each port: one, unless two leaders gave it for a moment, or
+    /// several share it (T-76).
+    holders: BTreeMap<u16, BTreeSet<WorkloadKey>>,
+    pool: Pool,
 }
 
 impl Ports {
@@ -106,24 +113,18 @@ impl Ports {
     /// What a plan has reserved since stays reserved. A status that was just
     /// written is to be shown too, before anything else is decided.
     pub fn observe(&mut self, owner: &WorkloadKey, status: &ManagedWorkloadStatus) {
-        let mut entries = recorded(status);
-        let known = self.owners.remove(owner).unwrap_or_default();
-        for (port, entry) in known {
-            if !entry.recorded {
-                entries.entry(port).or_insert(entry);
-            }
+        let entries = recorded(status);
+        self.give_up(owner, |port, known| {
+            known.recorded && !entries.contains_key(&port)
+        });
+        for (port, entry) in entries {
+            self.set(owner, port, entry);
         }
-        self.put(owner, entries);
     }
 
     /// Forgets a ManagedWorkload that is gone.
     pub fn forget(&mut self, owner: &WorkloadKey) {
-        self.owners.remove(owner);
-    }
-
-    /// How many ports are held or rest at `now`, for metrics.
-    pub fn in_use(&self, now: Timestamp) -> usize {
-        self.busy(None, now).len()
+        self.give_up(owner, |_, _| true);
     }
 
     /// Finds a doorman port for each claim of `owner`, all or none (T-118).
@@ -154,15 +155,14 @@ impl Ports {
             self.reserve(owner, &assigned);
             return Ok(assigned);
         }
-        let mut busy = self.busy(Some(owner), now);
-        busy.extend(assigned.values().map(|taken| taken.port));
-        let mut own_rest = self.own_rest(owner, &busy);
+        let mut own_rest = self.own_rest(owner, now);
+        let mut picked = BTreeSet::new();
         for claim in new {
             let port = own_rest
                 .pop_first()
-                .or_else(|| self.free(owner, &claim, &busy))
+                .or_else(|| self.free(owner, &claim, &picked, now))
                 .ok_or(Shortage::NoFreePort)?;
-            busy.insert(port);
+            picked.insert(port);
             assigned.insert(claim, Taken { port, by: None });
         }
         self.reserve(owner, &assigned);
@@ -172,13 +172,12 @@ impl Ports {
     /// Takes in what the status that's decided on records, beside what is known
     /// already: it may be older than what was last observed.
     pub(crate) fn recall(&mut self, owner: &WorkloadKey, seen: &ManagedWorkloadStatus) {
-        let mut entries = self.owners.remove(owner).unwrap_or_default();
         for (port, entry) in recorded(seen) {
-            if entries.get(&port).is_none_or(|known| known.recorded) {
-                entries.insert(port, entry);
+            let known = self.entry(owner, port);
+            if known.is_none_or(|known| known.recorded) {
+                self.set(owner, port, entry);
             }
         }
-        self.put(owner, entries);
     }
 
     /// Reserves what a plan is about to record, and gives up what earlier ones
@@ -188,37 +187,78 @@ impl Ports {
         owner: &WorkloadKey,
         planned: Option<&ManagedWorkloadStatus>,
     ) {
-        let mut entries = self.owners.remove(owner).unwrap_or_default();
-        entries.retain(|_, entry| entry.recorded);
-        for (port, mut entry) in planned.map(recorded).unwrap_or_default() {
-            entry.recorded = entries.contains_key(&port);
-            entries.insert(port, entry);
+        let planned = planned.map(recorded).unwrap_or_default();
+        self.give_up(owner, |port, known| {
+            !known.recorded && !planned.contains_key(&port)
+        });
+        for (port, Entry { what, .. }) in planned {
+            let recorded = self.is_recorded(owner, port);
+            self.set(owner, port, Entry { what, recorded });
         }
-        self.put(owner, entries);
     }
 
-    fn put(&mut self, owner: &WorkloadKey, entries: BTreeMap<u16, Entry>) {
-        for (port, entry) in &entries {
-            if let Use::Resting { until } = entry.what {
-                self.used.insert(*port, until);
+    fn entry(&self, owner: &WorkloadKey, port: u16) -> Option<&Entry> {
+        self.owners.get(owner)?.get(&port)
+    }
+
+    fn is_recorded(&self, owner: &WorkloadKey, port: u16) -> bool {
+        let entry = self.entry(owner, port);
+        entry.is_some_and(|entry| entry.recorded)
+    }
+
+    /// The one way by which an owner comes to a port, or has it for something else.
+    fn set(&mut self, owner: &WorkloadKey, port: u16, entry: Entry) {
+        let before = self.entry(owner, port);
+        if before == Some(&entry) {
+            return;
+        }
+        let is_new = before.is_none();
+        let was_taken = before.is_some_and(Entry::is_taken);
+        match (was_taken, entry.is_taken()) {
+            (false, true) => self.pool.take(port),
+            (true, false) => self.pool.let_go(port),
+            _ => {}
+        }
+        if let Use::Resting { until } = entry.what {
+            self.pool.rest(port, until);
+        }
+        if is_new {
+            let holders = self.holders.entry(port).or_default();
+            holders.insert(owner.clone());
+        }
+        let entries = self.owners.entry(owner.clone()).or_default();
+        entries.insert(port, entry);
+    }
+
+    /// The one way by which an owner comes to have a port no more.
+    fn give_up(&mut self, owner: &WorkloadKey, which: impl Fn(u16, &Entry) -> bool) {
+        let Some(entries) = self.owners.get_mut(owner) else {
+            return;
+        };
+        for (port, entry) in entries.extract_if(.., |port, entry| which(*port, entry)) {
+            if entry.is_taken() {
+                self.pool.let_go(port);
+            }
+            if let Some(holders) = self.holders.get_mut(&port) {
+                holders.remove(owner);
+                if holders.is_empty() {
+                    self.holders.remove(&port);
+                }
             }
         }
         if entries.is_empty() {
             self.owners.remove(owner);
-        } else {
-            self.owners.insert(owner.clone(), entries);
         }
     }
 
     fn reserve(&mut self, owner: &WorkloadKey, assigned: &BTreeMap<Claim, Taken>) {
-        let entries = self.owners.entry(owner.clone()).or_default();
         for (claim, taken) in assigned {
-            let recorded = entries.get(&taken.port).is_some_and(|entry| entry.recorded);
             let what = Use::Live {
                 claim: claim.clone(),
                 by: taken.by.clone(),
             };
-            entries.insert(taken.port, Entry { what, recorded });
+            let recorded = self.is_recorded(owner, taken.port);
+            self.set(owner, taken.port, Entry { what, recorded });
         }
     }
 
@@ -251,29 +291,53 @@ impl Ports {
     /// Whether another workload has the port for something else, as two leaders
     /// could have given it for a moment: then the first of them keeps it.
     fn is_contested(&self, owner: &WorkloadKey, claim: &Claim, port: u16) -> bool {
-        self.owners.range(..owner).any(|(other, entries)| {
-            entries.get(&port).is_some_and(|entry| match &entry.what {
+        self.others(owner, port)
+            .filter(|(other, _)| *other < owner)
+            .any(|(other, entry)| match &entry.what {
                 Use::Live { claim: held, .. } | Use::Draining { claim: held } => {
                     other.namespace != owner.namespace || held != claim
                 }
                 Use::Resting { .. } => false,
             })
-        })
+    }
+
+    /// What others have the port for.
+    fn others<'a>(
+        &'a self,
+        owner: &'a WorkloadKey,
+        port: u16,
+    ) -> impl Iterator<Item = (&'a WorkloadKey, &'a Entry)> {
+        let holders = self.holders.get(&port).into_iter().flatten();
+        holders
+            .filter(move |other| *other != owner)
+            .filter_map(move |other| Some((other, self.entry(other, port)?)))
+    }
+
+    /// The other workloads of the owner's namespace.
+    fn neighbours<'a>(
+        &'a self,
+        owner: &WorkloadKey,
+    ) -> impl Iterator<Item = (&'a WorkloadKey, &'a BTreeMap<u16, Entry>)> {
+        let first = WorkloadKey {
+            namespace: owner.namespace.clone(),
+            name: String::new(),
+        };
+        self.owners
+            .range(first..)
+            .take_while(|(other, _)| other.namespace == owner.namespace)
+            .filter(move |(other, _)| *other != owner)
     }
 
     /// Another workload of the namespace that took a port for the claim.
     fn taker(&self, owner: &WorkloadKey, claim: &Claim) -> Option<(&str, u16)> {
-        self.owners
-            .iter()
-            .filter(|(other, _)| other.namespace == owner.namespace && *other != owner)
-            .find_map(|(other, entries)| {
-                entries.iter().find_map(|(port, entry)| match &entry.what {
-                    Use::Live { claim: held, by } if held == claim && by.is_none() => {
-                        Some((other.name.as_str(), *port))
-                    }
-                    _ => None,
-                })
+        self.neighbours(owner).find_map(|(other, entries)| {
+            entries.iter().find_map(|(port, entry)| match &entry.what {
+                Use::Live { claim: held, by } if held == claim && by.is_none() => {
+                    Some((other.name.as_str(), *port))
+                }
+                _ => None,
             })
+        })
     }
 
     fn check_caps(&self, owner: &WorkloadKey, own: usize) -> Result<(), Shortage> {
@@ -284,9 +348,7 @@ impl Ports {
             });
         }
         let others: usize = self
-            .owners
-            .iter()
-            .filter(|(other, _)| other.namespace == owner.namespace && *other != owner)
+            .neighbours(owner)
             .map(|(_, entries)| entries.values().filter(|entry| entry.is_counted()).count())
             .sum();
         if own > 0 && others + own > self.caps.per_namespace {
@@ -298,56 +360,55 @@ impl Ports {
         Ok(())
     }
 
-    /// The ports that are held or rest, but for those of `but`.
-    fn busy(&self, but: Option<&WorkloadKey>, now: Timestamp) -> BTreeSet<u16> {
-        self.owners
-            .iter()
-            .filter(|(owner, _)| Some(*owner) != but)
-            .flat_map(|(_, entries)| entries)
-            .filter(|(_, entry)| entry.is_busy(now))
-            .map(|(port, _)| *port)
-            .collect()
+    /// Whether somebody else has the port, or it rests for them.
+    fn is_others(&self, owner: &WorkloadKey, port: u16, now: Timestamp) -> bool {
+        let mut others = self.others(owner, port);
+        others.any(|(_, entry)| entry.is_busy(now))
     }
 
-    /// The owner's own ports that it may take again: resting ones, and
-    /// reserved or draining ones that no claim of it asks for.
-    fn own_rest(&self, owner: &WorkloadKey, busy: &BTreeSet<u16>) -> BTreeSet<u16> {
-        self.owners
-            .get(owner)
-            .into_iter()
-            .flatten()
-            .filter(|(port, entry)| {
-                matches!(entry.what, Use::Resting { .. }) && !busy.contains(port)
-            })
-            .map(|(port, _)| *port)
+    /// The owner's own ports that it may take again: resting ones.
+    fn own_rest(&self, owner: &WorkloadKey, now: Timestamp) -> BTreeSet<u16> {
+        let own = self.owners.get(owner).into_iter().flatten();
+        let rest = own.filter(|(_, entry)| matches!(entry.what, Use::Resting { .. }));
+        rest.map(|(port, _)| *port)
+            .filter(|port| !self.is_others(owner, *port, now))
             .collect()
     }
 
     /// A port that nobody uses. The search begins at a place that the claim's
     /// name gives, so that a workload tends to get its port again and others
     /// tend not to, also after a change of leader.
-    fn free(&self, owner: &WorkloadKey, claim: &Claim, busy: &BTreeSet<u16>) -> Option<u16> {
-        let own: BTreeSet<u16> = self
-            .owners
-            .get(owner)
-            .map(|entries| entries.keys().copied().collect())
-            .unwrap_or_default();
-        let is_free = |port: &u16| !busy.contains(port) && !own.contains(port);
+    fn free(
+        &self,
+        owner: &WorkloadKey,
+        claim: &Claim,
+        picked: &BTreeSet<u16>,
+        now: Timestamp,
+    ) -> Option<u16> {
         let start = first_choice(owner, claim);
-        let never_used = (start..=*DOORMAN_PORTS.end())
-            .chain(*DOORMAN_PORTS.start()..start)
-            .find(|port| is_free(port) && !self.used.contains_key(port));
-        never_used.or_else(|| {
-            self.used
-                .iter()
-                .filter(|(port, _)| is_free(port))
-                .min_by_key(|(port, until)| (**until, **port))
-                .map(|(port, _)| *port)
+        self.pool.untouched(start, picked).or_else(|| {
+            let is_free = |until: Timestamp, port: u16| {
+                !picked.contains(&port)
+                    && self.entry(owner, port).is_none()
+                    // Of one that was used, the time says it: unless its owner is
+                    // gone, and with it the rest.
+                    && (until <= now || !self.is_others(owner, port, now))
+            };
+            let mut idle = self.pool.idle();
+            idle.find_map(|(until, port)| is_free(until, port).then_some(port))
         })
     }
 }
 
 impl Entry {
+    /// Whether a route has the port.
+    fn is_taken(&self) -> bool {
+        match self.what {
+            Use::Live { .. } | Use::Draining { .. } => true,
+            Use::Resting { .. } => false,
+        }
+    }
+
     /// Whether nobody else may have the port.
     fn is_busy(&self, now: Timestamp) -> bool {
         match self.what {

@@ -62,6 +62,11 @@ fn status(routes: Vec<Route>, resting: &[(u16, i64)]) -> ManagedWorkloadStatus {
     }
 }
 
+/// How many ports somebody has.
+fn held(ports: &Ports) -> usize {
+    ports.holders.len()
+}
+
 /// ROUTE-66: 10,000 distinct ports from 20000 to 29999.
 /// ROUTE-65: then none.
 #[test]
@@ -158,7 +163,7 @@ fn the_port_unused_longest_is_taken_once_all_were_used() {
     let mut ports = Ports::new(WIDE);
     for port in DOORMAN_PORTS {
         let used = if port == 25_000 { 1 } else { 2 };
-        ports.used.insert(port, at(used));
+        ports.pool.rest(port, at(used));
     }
     let taken = ports
         .assign(&owner("a", "a"), &claims("s", 1), at(10))
@@ -202,9 +207,9 @@ fn what_a_plan_reserved_outlasts_an_older_status_but_not_the_next_plan() {
     let mut ports = Ports::new(Caps::default());
     ports.assign(&a, &claims("s", 1), at(0)).expect("a port");
     ports.observe(&a, &ManagedWorkloadStatus::default());
-    assert_eq!(ports.in_use(at(0)), 1);
+    assert_eq!(held(&ports), 1);
     ports.reserve_planned(&a, None);
-    assert_eq!(ports.in_use(at(0)), 0);
+    assert_eq!(held(&ports), 0);
 }
 
 #[test]
@@ -224,4 +229,64 @@ fn of_two_with_one_port_the_first_keeps_it() {
     };
     assert_eq!(port(&mut ports, &a, "a"), 20_000);
     assert_ne!(port(&mut ports, &b, "b"), 20_000);
+}
+
+/// Makes the ledger anew from what it says, and finds the same in it.
+fn check(ports: &Ports) {
+    let mut anew = Ports::new(ports.caps);
+    for (owner, entries) in &ports.owners {
+        assert!(!entries.is_empty(), "{owner} has no port");
+        for (port, entry) in entries {
+            anew.set(owner, *port, entry.clone());
+        }
+    }
+    assert_eq!(anew.holders, ports.holders);
+    let looked_at = *DOORMAN_PORTS.start()..DOORMAN_PORTS.start() + 8;
+    for port in looked_at.chain(ports.holders.keys().copied()) {
+        let takers = ports.holders.get(&port).into_iter().flatten();
+        let takers = takers.filter(|owner| ports.entry(owner, port).is_some_and(Entry::is_taken));
+        ports.pool.check(port, takers.count());
+    }
+}
+
+proptest::proptest! {
+    /// Whatever comes, in whatever order, the ledger finds a port for a claim as if
+    /// it looked at all of them.
+    #[test]
+    fn what_is_kept_for_speed_says_what_the_owners_say(
+        steps in proptest::collection::vec((0usize..4, 0u16..6, 0usize..6, 0i64..200), 1..40),
+    ) {
+        let mut ports = Ports::new(Caps::default());
+        let owners = [("a", "a"), ("a", "b"), ("b", "a"), ("b", "c")];
+        let owners = owners.map(|(namespace, name)| owner(namespace, name));
+        for (who, port, what, second) in steps {
+            let who = &owners[who];
+            let number = DOORMAN_PORTS.start() + port;
+            let one = claim("s", port);
+            match what {
+                0 => ports.observe(who, &status(Vec::new(), &[(number, second)])),
+                1 => {
+                    let routed = route(&one, number, RouteState::Routed);
+                    ports.observe(who, &status(vec![routed], &[]));
+                }
+                2 => {
+                    let draining = route(&one, number, RouteState::Draining);
+                    ports.recall(who, &status(vec![draining], &[(number + 1, second)]));
+                }
+                3 => ports.reserve_planned(who, None),
+                4 => ports.forget(who),
+                _ => {
+                    let before = ports.clone();
+                    let taken = ports.assign(who, &BTreeSet::from([one]), at(second));
+                    for taken in taken.expect("enough").values() {
+                        let had = before.entry(who, taken.port);
+                        let is_new = had.is_none_or(|had| !had.is_taken()) && taken.by.is_none();
+                        let is_others = before.is_others(who, taken.port, at(second));
+                        assert!(!is_new || !is_others, "{taken:?} is another's: {before:?}");
+                    }
+                }
+            }
+            check(&ports);
+        }
+    }
 }
