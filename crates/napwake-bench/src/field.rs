@@ -40,6 +40,8 @@ pub(crate) enum Kind {
     AtOnce,
     /// So long after its start, when it has served for a while.
     After(Duration),
+    /// Never: no node suits its pods.
+    Nowhere,
 }
 
 impl Kind {
@@ -54,8 +56,17 @@ impl Kind {
     /// What is asked whether it's Ready: what callers ask, or what only says that.
     fn probe(self) -> Value {
         match self {
-            Self::AtOnce => json!({"path": "/", "port": 8080}),
+            Self::AtOnce | Self::Nowhere => json!({"path": "/", "port": 8080}),
             Self::After(_) => json!({"path": "/ready", "port": 8081}),
+        }
+    }
+}
+
+impl Kind {
+    fn nodes(self) -> Value {
+        match self {
+            Self::AtOnce | Self::After(_) => json!({}),
+            Self::Nowhere => json!({"napwake.dev/bench": "no-such-node"}),
         }
     }
 }
@@ -159,6 +170,7 @@ fn deployment(name: &str, kind: Kind) -> Value {
             "template": {"metadata": {"labels": labels}, "spec": {
                 "terminationGracePeriodSeconds": 5,
                 "automountServiceAccountToken": false,
+                "nodeSelector": kind.nodes(),
                 "containers": [{
                     "name": "app", "image": IMAGE, "imagePullPolicy": "IfNotPresent",
                     "args": kind.args(),
@@ -190,7 +202,7 @@ mod tests {
         assert!(read::<Service>(service("a")).is_ok());
         assert!(read::<ManagedWorkload>(workload("a")).is_ok());
         let kind = Kind::After(Duration::from_secs(4));
-        for kind in [Kind::AtOnce, kind] {
+        for kind in [Kind::AtOnce, Kind::Nowhere, kind] {
             assert!(read::<Deployment>(deployment("a", kind)).is_ok());
         }
         assert_eq!(kind.args()[1], "-ready-after=4000ms");

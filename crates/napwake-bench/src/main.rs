@@ -13,6 +13,7 @@ mod cold;
 mod field;
 mod machine;
 mod memory;
+mod moves;
 mod report;
 mod run;
 mod sights;
@@ -38,6 +39,8 @@ enum Command {
     ColdStarts(Arguments),
     /// The doorman's own answers, beside nginx
     Answers(answers::Arguments),
+    /// Pauses and moves of many Services
+    Moves(moves::Arguments),
     /// Asks a server, and prints what came of it: a part of `answers`
     #[command(hide = true)]
     Load(answers::Load),
@@ -119,6 +122,7 @@ fn main() -> ExitCode {
     let done = match Command::parse() {
         Command::ColdStarts(arguments) => in_a_runtime(run::run(&arguments)),
         Command::Answers(arguments) => in_a_runtime(answers::run(&arguments)),
+        Command::Moves(arguments) => in_a_runtime(moves::run(&arguments)),
         Command::Load(load) => answers::load(&load),
     };
     done.map_or_else(|error| fail(&error), |()| ExitCode::SUCCESS)

@@ -14,7 +14,7 @@ use napwake_api::names::pod::{CONTROL_PLANE, DOORMAN};
 use crate::machine::field;
 
 /// Where Napwake is installed.
-const NAMESPACE: &str = "napwake-system";
+pub(crate) const NAMESPACE: &str = "napwake-system";
 
 /// What a process holds, in KiB.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

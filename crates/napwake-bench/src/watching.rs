@@ -3,7 +3,7 @@
 //! Made anew rather than taken from the product: it's the measure, and must be
 //! nothing but what any tool would do.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::convert::Infallible;
 use std::net::IpAddr;
 use std::pin::pin;
@@ -107,9 +107,18 @@ struct ListMeta {
 pub(crate) struct Meta {
     pub(crate) name: String,
     #[serde(default)]
+    pub(crate) namespace: String,
+    #[serde(default)]
     pub(crate) labels: BTreeMap<String, String>,
     #[serde(default)]
     deletion_timestamp: Option<String>,
+}
+
+impl Meta {
+    /// Whether it's deleted already.
+    pub(crate) fn leaves(&self) -> bool {
+        self.deletion_timestamp.is_some()
+    }
 }
 
 #[derive(Debug, Clone, Deserialize)]
@@ -140,8 +149,9 @@ impl Pod {
         let is_ready =
             |condition: &Condition| condition.kind == "Ready" && condition.status == "True";
         let ready = self.status.conditions.iter().any(is_ready);
-        let stays = self.metadata.deletion_timestamp.is_none();
-        self.status.address.filter(|_| ready && stays)
+        self.status
+            .address
+            .filter(|_| ready && !self.metadata.leaves())
     }
 }
 
@@ -174,6 +184,8 @@ pub(crate) struct Slice {
 #[derive(Debug, Clone, Deserialize)]
 struct Endpoint {
     #[serde(default)]
+    addresses: Vec<IpAddr>,
+    #[serde(default)]
     conditions: EndpointConditions,
 }
 
@@ -188,6 +200,12 @@ impl Slice {
     pub(crate) fn is_ready(&self) -> bool {
         let endpoints = self.endpoints.iter().flatten();
         endpoints.into_iter().any(|one| one.conditions.ready)
+    }
+
+    /// The addresses that it names, Ready or not.
+    pub(crate) fn addresses(&self) -> BTreeSet<IpAddr> {
+        let endpoints = self.endpoints.iter().flatten();
+        endpoints.flat_map(|one| &one.addresses).copied().collect()
     }
 
     /// Whether it names no endpoint.

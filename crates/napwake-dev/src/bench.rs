@@ -65,6 +65,8 @@ pub struct Wish {
     /// How long the rounds may take together.
     pub minutes: u32,
     pub late_slices: LateSlices,
+    /// How many paused Services are moved at once, each number in turn.
+    pub services: Vec<u32>,
     /// Nothing but this; everything without it.
     pub only: Option<Part>,
     /// A folder for every wake's times.
@@ -85,15 +87,18 @@ pub enum Part {
     ColdStarts,
     /// The doorman's own answers, beside nginx.
     Answers,
+    /// Pauses and moves of many Services.
+    Moves,
 }
 
 impl Part {
-    const ALL: [Self; 2] = [Self::ColdStarts, Self::Answers];
+    /// What leaves many workloads behind comes last.
+    const ALL: [Self; 3] = [Self::ColdStarts, Self::Answers, Self::Moves];
 
     /// What it needs beside what the cluster does.
     const fn needs(self) -> &'static [Need] {
         match self {
-            Self::ColdStarts => &[],
+            Self::ColdStarts | Self::Moves => &[],
             Self::Answers => &BESIDE,
         }
     }
@@ -172,6 +177,7 @@ fn on_a_cluster(
         match part {
             Part::ColdStarts => cold_starts(wish, product, program, progress)?,
             Part::Answers => answers(wish, program, progress)?,
+            Part::Moves => moves(wish, program, progress)?,
         }
     }
     Ok(())
@@ -205,6 +211,15 @@ fn answers(wish: &Wish, program: &Path, progress: &Progress) -> Result<(), Bench
     let mut measure = cluster.command(program);
     measure.arg("answers");
     measure.arg("--folder").arg(cluster.scratch("answers"));
+    Ok(run::passing_on(&mut measure)?)
+}
+
+fn moves(wish: &Wish, program: &Path, progress: &Progress) -> Result<(), BenchError> {
+    let cluster = up(wish, Slices::Prompt, progress)?;
+    let services: Vec<_> = wish.services.iter().map(u32::to_string).collect();
+    let mut measure = cluster.command(program);
+    measure.arg("moves");
+    measure.arg(format!("--services={}", services.join(",")));
     Ok(run::passing_on(&mut measure)?)
 }
 

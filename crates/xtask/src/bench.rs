@@ -35,6 +35,14 @@ pub(crate) struct Bench {
     /// Leave out the third pass, with EndpointSlices that follow their pods late
     #[arg(long)]
     no_late_slices: bool,
+    /// How many paused Services are moved off a doorman pod, each number in turn
+    #[arg(
+        long,
+        value_name = "NUMBERS",
+        value_delimiter = ',',
+        default_value = "100,1000"
+    )]
+    services: Vec<u32>,
     /// A folder for every wake's times
     #[arg(long, value_name = "FOLDER")]
     samples: Option<PathBuf>,
@@ -49,6 +57,8 @@ enum Only {
     ColdStarts,
     /// The doorman's own answers, beside nginx
     Answers,
+    /// Pauses and moves of many Services
+    Moves,
 }
 
 pub(crate) fn run(bench: Bench) -> anyhow::Result<ExitCode> {
@@ -62,9 +72,11 @@ pub(crate) fn run(bench: Bench) -> anyhow::Result<ExitCode> {
         } else {
             LateSlices::Measure
         },
+        services: bench.services,
         only: bench.only.map(|only| match only {
             Only::ColdStarts => Part::ColdStarts,
             Only::Answers => Part::Answers,
+            Only::Moves => Part::Moves,
         }),
         samples: bench.samples,
         afterwards: if bench.keep {
