@@ -127,6 +127,18 @@ impl Ports {
         self.give_up(owner, |_, _| true);
     }
 
+    /// How many ports are held or rest at `now`, for metrics.
+    pub fn in_use(&self, now: Timestamp) -> usize {
+        let is_busy = |owner: &WorkloadKey, port: u16| {
+            let entry = self.entry(owner, port);
+            entry.is_some_and(|entry| entry.is_busy(now))
+        };
+        let ports = self.holders.iter();
+        ports
+            .filter(|(port, owners)| owners.iter().any(|owner| is_busy(owner, **port)))
+            .count()
+    }
+
     /// Finds a doorman port for each claim of `owner`, all or none (T-118).
     ///
     /// A claim keeps the port it has, gets back the one that drains (T-78),

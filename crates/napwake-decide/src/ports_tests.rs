@@ -62,11 +62,6 @@ fn status(routes: Vec<Route>, resting: &[(u16, i64)]) -> ManagedWorkloadStatus {
     }
 }
 
-/// How many ports somebody has.
-fn held(ports: &Ports) -> usize {
-    ports.holders.len()
-}
-
 /// ROUTE-66: 10,000 distinct ports from 20000 to 29999.
 /// ROUTE-65: then none.
 #[test]
@@ -207,9 +202,9 @@ fn what_a_plan_reserved_outlasts_an_older_status_but_not_the_next_plan() {
     let mut ports = Ports::new(Caps::default());
     ports.assign(&a, &claims("s", 1), at(0)).expect("a port");
     ports.observe(&a, &ManagedWorkloadStatus::default());
-    assert_eq!(held(&ports), 1);
+    assert_eq!(ports.in_use(at(0)), 1);
     ports.reserve_planned(&a, None);
-    assert_eq!(held(&ports), 0);
+    assert_eq!(ports.in_use(at(0)), 0);
 }
 
 #[test]

@@ -241,3 +241,60 @@ async fn a_deleted_workload_loses_its_routes() {
     })
     .await;
 }
+
+mod long {
+    use std::time::Duration;
+
+    use futures::{StreamExt as _, TryStreamExt as _, stream};
+    use tokio::time::Instant;
+
+    use super::*;
+
+    /// As many Services of one port as a workload may have.
+    const EACH: usize = 32;
+    const WORKLOADS: usize = 32;
+    /// Requests of the test's at once.
+    const AT_ONCE: usize = 16;
+
+    /// DRAIN-08: a thousand paused Services leave a doorman pod in ten seconds.
+    #[tokio::test]
+    async fn a_thousand_services_move_in_ten_seconds() {
+        let flags = ["--ports-per-namespace=10000"];
+        setup::with_flags("thousand", &flags, async |stage| {
+            let _second = doormen::start_second(stage.world).await?;
+            let place = stage.place();
+            let names: Vec<_> = (0..WORKLOADS).map(|number| format!("w{number}")).collect();
+            let services = names.iter().flat_map(|name| {
+                let services = (0..EACH).map(move |number| (format!("{name}-{number}"), name));
+                services.map(|(service, app)| {
+                    let stage = &*stage;
+                    async move { stage.serve(&service, app, &[setup::HTTP], &["IPv4"]).await }
+                })
+            });
+            let made: Vec<_> = stream::iter(services)
+                .buffer_unordered(AT_ONCE)
+                .try_collect()
+                .await?;
+            let apps: Vec<_> = names.iter().map(|name| App::new(name, "http")).collect();
+            let targets = apps.iter().map(|app| stage.managed_alone(app, json!({})));
+            let targets: Vec<_> = stream::iter(targets)
+                .buffer_unordered(AT_ONCE)
+                .try_collect()
+                .await?;
+            course::pause_all(place, &targets).await?;
+            until_at(stage, made.len(), &[0, 1]).await?;
+            let left = Instant::now();
+            pods::stands(place, doormen::SECOND, Standing::Terminating).await?;
+            until_at(stage, made.len(), &[0]).await?;
+            let took = left.elapsed();
+            println!("{} Services moved in {took:.1?}", made.len());
+            ensure!(
+                took < Duration::from_secs(10),
+                "{} Services took {took:.1?}",
+                made.len()
+            );
+            Ok(())
+        })
+        .await;
+    }
+}
