@@ -15,7 +15,10 @@ use napwake_api::{
 };
 use sha2::{Digest, Sha256};
 
-use crate::world::WorkloadKey;
+use crate::{
+    timing::{self, after},
+    world::WorkloadKey,
+};
 
 mod pool;
 
@@ -71,8 +74,11 @@ pub(crate) enum Shortage {
 enum Use {
     /// A route that stands or is being opened.
     Live { claim: Claim, by: Option<String> },
-    /// A route that leaves.
-    Draining { claim: Claim },
+    /// A route that leaves, and is served until then.
+    Draining {
+        claim: Claim,
+        until: Option<Timestamp>,
+    },
     /// Nothing any more, until then.
     Resting { until: Timestamp },
 }
@@ -105,6 +111,16 @@ impl Ports {
             caps,
             ..Self::default()
         }
+    }
+
+    /// An empty ledger of few ports, so that they are soon given again.
+    #[cfg(test)]
+    pub(crate) fn within(range: &std::ops::RangeInclusive<u16>) -> Self {
+        let mut ports = Self::new(Caps::default());
+        for port in DOORMAN_PORTS.filter(|port| !range.contains(port)) {
+            ports.pool.bar(port);
+        }
+        ports
     }
 
     /// Takes in what `status` records for `owner`: to be called with every
@@ -144,7 +160,8 @@ impl Ports {
     /// A claim keeps the port it has, gets back the one that drains (T-78),
     /// joins the one that another workload took for it (T-76), or takes a port
     /// of the owner's own rest, or a free one: one that was never used, or
-    /// else the one unused longest.
+    /// else the one unused longest. About when its drain ends a port of its own is
+    /// taken only where there's no other (see [`timing::DRAIN_ENDS`]).
     pub(crate) fn assign(
         &mut self,
         owner: &WorkloadKey,
@@ -154,7 +171,7 @@ impl Ports {
         let mut assigned = BTreeMap::new();
         let mut new = Vec::new();
         for claim in claims {
-            match self.held(owner, claim) {
+            match self.held(owner, claim, now) {
                 Some(taken) => {
                     assigned.insert(claim.clone(), taken);
                 }
@@ -173,6 +190,7 @@ impl Ports {
             let port = own_rest
                 .pop_first()
                 .or_else(|| self.free(owner, &claim, &picked, now))
+                .or_else(|| self.last_resort(owner, &claim, &picked, now))
                 .ok_or(Shortage::NoFreePort)?;
             picked.insert(port);
             assigned.insert(claim, Taken { port, by: None });
@@ -276,16 +294,18 @@ impl Ports {
 
     /// The port that already serves the claim: the owner's own, or that of
     /// another workload behind the same Service.
-    fn held(&self, owner: &WorkloadKey, claim: &Claim) -> Option<Taken> {
+    fn held(&self, owner: &WorkloadKey, claim: &Claim, now: Timestamp) -> Option<Taken> {
         let own = self
             .owners
             .get(owner)
             .into_iter()
             .flatten()
-            .find(|(_, entry)| match &entry.what {
-                Use::Live { claim: held, .. } | Use::Draining { claim: held } => held == claim,
+            .filter(|(_, entry)| match &entry.what {
+                Use::Live { claim: held, .. } => held == claim,
+                Use::Draining { claim: held, .. } => held == claim && entry.is_told_by_checks(now),
                 Use::Resting { .. } => false,
             })
+            .min_by_key(|(_, entry)| matches!(entry.what, Use::Draining { .. }))
             .map(|(port, entry)| (*port, &entry.what))
             .filter(|(port, _)| !self.is_contested(owner, claim, *port));
         let is_own = matches!(own, Some((_, Use::Live { by: None, .. })));
@@ -306,7 +326,7 @@ impl Ports {
         self.others(owner, port)
             .filter(|(other, _)| *other < owner)
             .any(|(other, entry)| match &entry.what {
-                Use::Live { claim: held, .. } | Use::Draining { claim: held } => {
+                Use::Live { claim: held, .. } | Use::Draining { claim: held, .. } => {
                     other.namespace != owner.namespace || held != claim
                 }
                 Use::Resting { .. } => false,
@@ -381,10 +401,33 @@ impl Ports {
     /// The owner's own ports that it may take again: resting ones.
     fn own_rest(&self, owner: &WorkloadKey, now: Timestamp) -> BTreeSet<u16> {
         let own = self.owners.get(owner).into_iter().flatten();
-        let rest = own.filter(|(_, entry)| matches!(entry.what, Use::Resting { .. }));
+        let rest = own.filter(|(_, entry)| {
+            matches!(entry.what, Use::Resting { .. }) && entry.is_told_by_checks(now)
+        });
         rest.map(|(port, _)| *port)
             .filter(|port| !self.is_others(owner, *port, now))
             .collect()
+    }
+
+    /// A port of the owner's own whose drain is about to end, or just has: better than
+    /// none.
+    fn last_resort(
+        &self,
+        owner: &WorkloadKey,
+        claim: &Claim,
+        picked: &BTreeSet<u16>,
+        now: Timestamp,
+    ) -> Option<u16> {
+        let may_be = |entry: &Entry| match &entry.what {
+            Use::Live { .. } => false,
+            Use::Draining { claim: held, .. } => held == claim,
+            Use::Resting { .. } => true,
+        };
+        let mut own = self.owners.get(owner)?.iter();
+        own.find(|(port, entry)| {
+            may_be(entry) && !picked.contains(port) && !self.is_others(owner, **port, now)
+        })
+        .map(|(port, _)| *port)
     }
 
     /// A port that nobody uses. The search begins at a place that the claim's
@@ -413,6 +456,21 @@ impl Ports {
 }
 
 impl Entry {
+    /// Whether a listener that is found there now is one for a route that's opened
+    /// now, and not for one whose drain is about to end.
+    fn is_told_by_checks(&self, now: Timestamp) -> bool {
+        match self.what {
+            Use::Live { .. } => true,
+            Use::Draining { until, .. } => {
+                until.is_none_or(|until| now < after(until, -timing::DRAIN_ENDS))
+            }
+            Use::Resting { until } => {
+                let ended = after(until, -timing::REST);
+                now >= after(ended, timing::DRAIN_ENDS)
+            }
+        }
+    }
+
     /// Whether a route has the port.
     fn is_taken(&self) -> bool {
         match self.what {
@@ -463,7 +521,10 @@ fn recorded(status: &ManagedWorkloadStatus) -> BTreeMap<u16, Entry> {
                 claim,
                 by: route.taken_by.clone(),
             },
-            RouteState::Draining => Use::Draining { claim },
+            RouteState::Draining => Use::Draining {
+                claim,
+                until: route.draining_until.as_ref().map(|until| until.0),
+            },
         };
         (route.doorman_port, entry(what))
     });

@@ -1,4 +1,5 @@
 use napwake_api::workload::{DoormanStatus, MicroTime, RestingPort, Route};
+use rstest::rstest;
 
 use super::*;
 
@@ -151,6 +152,42 @@ fn a_draining_route_gets_its_port_back() {
         .assign(&a, &BTreeSet::from([claim("s", 80)]), at(0))
         .expect("its own");
     assert_eq!(taken[&claim("s", 80)].port, 23_456);
+}
+
+/// T-78: but not while its drain is about to end, nor right after that, if there's any
+/// other: a listener found there may be the old route's (ROUTE-79).
+#[rstest]
+#[case::drains_for_long_yet(Some(30), None, 19, 20, true)]
+#[case::drains_to_its_end(Some(30), None, 21, 20, false)]
+#[case::with_no_other(Some(30), None, 21, 1, true)]
+#[case::has_just_drained(None, Some(90), 39, 20, false)]
+#[case::rests(None, Some(90), 41, 20, true)]
+#[case::rests_with_no_other(None, Some(90), 31, 1, true)]
+fn a_port_is_taken_back_where_checks_can_tell(
+    #[case] drains_until: Option<i64>,
+    #[case] rests_until: Option<i64>,
+    #[case] now: i64,
+    #[case] ports: u16,
+    #[case] expected: bool,
+) {
+    let a = owner("a", "a");
+    let draining = drains_until.map(|until| Route {
+        draining_until: Some(MicroTime(at(until))),
+        ..route(&claim("s", 80), 20_000, RouteState::Draining)
+    });
+    let resting: Vec<_> = rests_until
+        .map(|until| (20_000, until))
+        .into_iter()
+        .collect();
+    let mut ports = Ports::within(&(20_000..=19_999 + ports));
+    ports.observe(&a, &status(draining.into_iter().collect(), &resting));
+    let taken = ports
+        .assign(&a, &BTreeSet::from([claim("s", 80)]), at(now))
+        .expect("a port");
+    assert_eq!(taken[&claim("s", 80)].port == 20_000, expected);
+    // Once taken it stays.
+    let again = ports.assign(&a, &BTreeSet::from([claim("s", 80)]), at(now + 1));
+    assert_eq!(again, Ok(taken));
 }
 
 #[test]

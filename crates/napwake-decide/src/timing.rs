@@ -54,6 +54,15 @@ pub const READ_AGAIN: (SignedDuration, SignedDuration) = (
 /// How long a route that leaves is still served (DRAIN-17).
 pub const DRAIN: SignedDuration = agreed::ROUTE_DRAIN.signed();
 
+/// How long before and after a drain's end its own workload takes another port, if there
+/// is one, rather than that one back (T-78).
+///
+/// A doorman pod that hears late of the new route listens there all the same, for the
+/// old one, and stops as that one's drain ends: a connect check that found it would have
+/// sent callers to a closed port. A pod hears of it within this time, or its drain began
+/// so late.
+pub const DRAIN_ENDS: SignedDuration = SignedDuration::from_secs(10);
+
 /// How long a port rests after that (DRAIN-21).
 pub const REST: SignedDuration = SignedDuration::from_secs(60);
 

@@ -129,6 +129,11 @@ impl Bits {
 
 #[cfg(test)]
 impl Pool {
+    /// The port is never given.
+    pub(super) fn bar(&mut self, port: u16) {
+        self.touched.set(port, true);
+    }
+
     /// That a port of so many takers is found where it belongs, and nowhere else.
     pub(super) fn check(&self, port: u16, takers: usize) {
         assert_eq!(
