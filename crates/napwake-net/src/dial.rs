@@ -18,7 +18,7 @@ use tokio::net::TcpStream;
 use tokio::time::{sleep, timeout};
 
 pub use self::rule::{AddressRule, Refusal};
-use crate::listen::prepare;
+use crate::kernel::prepare;
 use crate::transport::{Connect, Stream};
 
 /// The times of dialing. One value for both would trade a silent target's cost

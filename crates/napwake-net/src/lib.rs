@@ -14,11 +14,13 @@
 //! | [`dial`] | the only connector, and the rule about where it may connect |
 //! | [`relay`] | carrying bytes between a caller and a target until it ends |
 //! | [`linger`] | ending an answer so that the caller can read it |
+//! | `kernel` | socket options: what the kernel does, and keeps, of a connection |
 //!
 //! It never spawns a task: whoever calls it decides where its futures run.
 
 pub mod dial;
 pub mod intake;
+mod kernel;
 pub mod linger;
 pub mod listen;
 pub mod prefixed;

@@ -15,6 +15,7 @@ use rustix::net::{SendFlags, send};
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt, Interest, ReadBuf};
 use tokio::time::{Instant, timeout, timeout_at};
 
+use crate::kernel::{UNTAKEN, bound_untaken};
 use crate::transport::Stream;
 
 /// How long the end of an answer may take.
@@ -27,15 +28,19 @@ pub struct LingerLimits {
     /// Bytes read and dropped in that time. A caller that sends more is left
     /// waiting, and so still has the time to read.
     pub dropped: usize,
+    /// How long the kernel keeps what of the answer wasn't taken, once the connection
+    /// is closed, for a caller that takes nothing: no cap counts it any more (LIMIT-35).
+    pub untaken: Duration,
 }
 
 impl Default for LingerLimits {
-    /// 10 s, 2 s and 1 MiB.
+    /// 10 s, 2 s, 1 MiB and 10 s.
     fn default() -> Self {
         Self {
             write: Duration::from_secs(10),
             wait: Duration::from_secs(2),
             dropped: 1024 * 1024,
+            untaken: UNTAKEN,
         }
     }
 }
@@ -54,6 +59,7 @@ pub enum AnswerEnd {
 /// Writes `answer`, shuts the write side, lingers and closes.
 pub async fn answer<S: Stream>(mut stream: S, answer: &[u8], limits: LingerLimits) -> AnswerEnd {
     let written = timeout(limits.write, write_last(&mut stream, answer)).await;
+    bound_untaken(&stream, limits.untaken);
     match written.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into())) {
         Ok(()) => farewell(&mut stream, limits).await,
         Err(error) => AnswerEnd::Unsent(error.kind()),

@@ -9,6 +9,7 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 
 use bytes::{Buf, Bytes};
+use socket2::SockRef;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 
@@ -86,6 +87,10 @@ impl<S: Stream> Stream for Prefixed<S> {
         } else {
             None
         }
+    }
+
+    fn options(&self) -> Option<SockRef<'_>> {
+        self.inner.options()
     }
 
     fn read_past(&mut self, bytes: usize) {

@@ -24,6 +24,7 @@ use tokio_util::sync::CancellationToken;
 use self::flow::{Flow, FlowError};
 pub use self::pipes::Pipes;
 pub use self::tap::{TAP_LIMIT, Tap, TapVerdict};
+use crate::kernel::{UNTAKEN, bound_passed, bound_untaken};
 use crate::linger::{self, LingerLimits};
 use crate::transport::Stream;
 use crate::watched::Watched;
@@ -112,6 +113,8 @@ pub fn relay<A: Stream, B: Stream>(
         deadline,
         stop,
     };
+    bound_passed(&caller);
+    bound_passed(&target);
     let mut engine = Engine::new(caller, target, pipes, tap);
     // Nothing but these two is kept across a wait: the rest is boxed, if needed.
     async move {
@@ -259,6 +262,8 @@ impl<A: Stream, B: Stream> Engine<A, B> {
             to_caller: self.caller.traffic().written,
             ending,
         };
+        bound_untaken(&self.caller, UNTAKEN);
+        bound_untaken(&self.target, UNTAKEN);
         // A target may answer and close while the caller still sends. Closing at
         // once would reset the caller, and could lose it that answer.
         let stays = matches!(

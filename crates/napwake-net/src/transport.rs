@@ -12,6 +12,7 @@
 use std::io;
 use std::net::SocketAddr;
 
+use socket2::SockRef;
 use tokio::io::{AsyncRead, AsyncWrite, DuplexStream};
 use tokio::net::TcpStream;
 
@@ -20,6 +21,11 @@ pub trait Stream: AsyncRead + AsyncWrite + Send + Unpin {
     /// The socket itself, while nothing stands between it and the next byte to
     /// be read or written. `None` means: only `poll_read` and `poll_write` will do.
     fn socket(&self) -> Option<&TcpStream> {
+        None
+    }
+
+    /// The socket, for its options alone: they may be set whatever stands between.
+    fn options(&self) -> Option<SockRef<'_>> {
         None
     }
 
@@ -37,6 +43,10 @@ pub trait Stream: AsyncRead + AsyncWrite + Send + Unpin {
 impl Stream for TcpStream {
     fn socket(&self) -> Option<&TcpStream> {
         Some(self)
+    }
+
+    fn options(&self) -> Option<SockRef<'_>> {
+        Some(SockRef::from(self))
     }
 }
 

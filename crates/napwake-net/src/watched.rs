@@ -7,6 +7,7 @@ use std::io;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
+use socket2::SockRef;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 use tokio::time::Instant;
@@ -107,6 +108,10 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Watched<S> {
 impl<S: Stream> Stream for Watched<S> {
     fn socket(&self) -> Option<&TcpStream> {
         self.inner.socket()
+    }
+
+    fn options(&self) -> Option<SockRef<'_>> {
+        self.inner.options()
     }
 
     fn read_past(&mut self, bytes: usize) {

@@ -1,6 +1,9 @@
 //! Answers to callers that still send, don't read, or stay.
 
+use std::net::SocketAddr;
+
 use rstest::rstest;
+use socket2::SockRef;
 use tokio::io::{AsyncReadExt, duplex};
 use tokio::net::{TcpListener, TcpStream};
 
@@ -40,6 +43,43 @@ async fn a_caller_that_still_sends_reads_the_answer(#[case] body: usize) {
     );
     assert_eq!(got, PAGE);
     assert_eq!(ended, AnswerEnd::Closed);
+}
+
+/// Whether the kernel has a connection from `here` to `there`.
+fn is_known(here: SocketAddr, there: SocketAddr) -> bool {
+    let ends = [here, there].map(|end| format!(":{:04X}", end.port()));
+    let table = std::fs::read_to_string("/proc/net/tcp").unwrap();
+    table.lines().any(|line| {
+        let mut words = line.split_ascii_whitespace().skip(1);
+        let mut is_at = |end: &String| words.next().is_some_and(|word| word.ends_with(end));
+        is_at(&ends[0]) && is_at(&ends[1])
+    })
+}
+
+/// LIMIT-35: an answer that its caller never takes, whether it stays or shuts its side,
+/// isn't kept for long once no cap counts it.
+#[rstest]
+#[tokio::test]
+async fn an_answer_that_nobody_takes_is_not_kept(#[values(false, true)] shuts: bool) {
+    let (mut caller, stream) = connected().await;
+    SockRef::from(&caller).set_recv_buffer_size(1).unwrap();
+    let (here, there) = (stream.local_addr().unwrap(), caller.local_addr().unwrap());
+    if shuts {
+        caller.shutdown().await.unwrap();
+    }
+    let limits = LingerLimits {
+        wait: Duration::from_millis(1),
+        untaken: Duration::from_millis(500),
+        ..LingerLimits::default()
+    };
+    answer(stream, &vec![b'x'; 200_000], limits).await;
+    assert!(is_known(here, there), "all of it was taken");
+    let gone = async {
+        while is_known(here, there) {
+            tokio::task::yield_now().await;
+        }
+    };
+    timeout(Duration::from_secs(10), gone).await.unwrap();
 }
 
 /// An answer that takes many packets is whole, whatever of it waits for the end.

@@ -9,6 +9,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::time::Instant;
 
 use super::*;
+use crate::kernel::{HELD, KEEPALIVE, KEEPALIVE_INTERVAL, KEEPALIVE_PROBES};
 
 /// Gives what the script says, then waits for ever.
 struct Script {
@@ -179,6 +180,22 @@ async fn accepted_streams_have_their_options() {
     assert_eq!(interval, KEEPALIVE_INTERVAL);
     let probes = socket.tcp_keepalive_retries().unwrap();
     assert_eq!(probes, KEEPALIVE_PROBES);
+}
+
+/// LIMIT-35: what waits to be read of a held caller has its bound, however fast the
+/// caller sent what was read of it.
+#[tokio::test]
+async fn what_waits_of_a_held_caller_is_bounded() {
+    const READ: usize = 32 << 20;
+    let (mut listener, address) = open();
+    let mut caller = TcpStream::connect(address).await.unwrap();
+    let (mut stream, _) = listener.accept().await.unwrap();
+    let bytes = vec![0; READ];
+    let mut got = vec![0; READ];
+    let (sent, read) = tokio::join!(caller.write_all(&bytes), stream.read_exact(&mut got));
+    sent.and(read.map(drop)).unwrap();
+    let socket = SockRef::from(&stream);
+    assert_eq!(socket.recv_buffer_size().unwrap(), 2 * HELD);
 }
 
 #[tokio::test]

@@ -198,6 +198,48 @@ async fn nothing_is_held_back(#[values(40, 100_000)] size: usize) {
     drop(still);
 }
 
+/// LIMIT-35: where a caller, or a target, stops reading, no more than these bounds
+/// waits in the kernel, however fast it read before.
+#[rstest]
+#[tokio::test]
+async fn what_waits_for_one_that_stops_reading_is_bounded(#[values(false, true)] up: bool) {
+    const AT_FIRST: usize = 64 << 20;
+    // Two sockets' buffers, a pipe, and those of both ends.
+    const WAITING: usize = 2 << 20;
+    let none = Bytes::new();
+    over_tcp(&Pipes::default(), none, async |caller, target| {
+        let (sender, mut reader) = if up {
+            (caller, target)
+        } else {
+            (target, caller)
+        };
+        SockRef::from(&sender)
+            .set_send_buffer_size(64 << 10)
+            .unwrap();
+        SockRef::from(&reader)
+            .set_recv_buffer_size(64 << 10)
+            .unwrap();
+        let bytes = vec![0; 64 << 10];
+        let (mut sent, mut got) = (0, vec![0; AT_FIRST]);
+        let mut send = async || {
+            sender.writable().await.unwrap();
+            sent += sender.try_write(&bytes).unwrap_or(0);
+        };
+        let sending = async {
+            loop {
+                send().await;
+            }
+        };
+        tokio::select! {
+            () = sending => {}
+            read = reader.read_exact(&mut got) => assert_eq!(read.unwrap(), AT_FIRST),
+        }
+        while timeout(Duration::from_millis(500), send()).await.is_ok() {}
+        assert!(sent - AT_FIRST < WAITING, "{} wait", sent - AT_FIRST);
+    })
+    .await;
+}
+
 fn reset(stream: TcpStream) {
     let at_once = Some(Duration::ZERO);
     SockRef::from(&stream).set_linger(at_once).unwrap();
