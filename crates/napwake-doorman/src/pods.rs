@@ -7,6 +7,7 @@
 
 mod follow;
 mod keeper;
+mod turns;
 
 use std::collections::HashMap;
 use std::net::{IpAddr, SocketAddr};

@@ -6,9 +6,18 @@
 //! at all is decided where it is dialed.
 
 use std::{
-    collections::BTreeMap,
+    cmp::Reverse,
+    collections::{BTreeMap, BTreeSet},
     net::{IpAddr, SocketAddr},
 };
+
+/// How many Pods of a route may be Ready at most. The first Ready one is enough
+/// (HOLD-41), and each that may be is followed: a Service of hundreds must not cost
+/// hundreds of watches.
+pub const MOST_PODS: usize = 16;
+
+/// How many endpoints: a Pod has one address of each family.
+pub const MOST_CANDIDATES: usize = 2 * MOST_PODS;
 
 /// What matters of an EndpointSlice. One Service may have several, for a while
 /// with the same endpoint in two of them (F-20, F-22).
@@ -130,15 +139,19 @@ pub enum Readiness {
 }
 
 /// The endpoints that may be Ready for the Service port of this name, each once
-/// and in the order of their addresses.
+/// and in the order of their addresses: no more of them than [`MOST_PODS`] Pods, at up to
+/// [`MOST_CANDIDATES`] addresses, those that serve before the others. What slices list
+/// beyond that costs no more than being looked at once.
 ///
 /// A copy that is terminating says nothing; of the others, one that serves is
-/// enough (F-22). A slice without the port has no candidates for it (F-21).
+/// enough (F-22). A slice without the port has no candidates for it (F-21), nor have
+/// addresses that aren't allowed.
 pub fn candidates<'a>(
     slices: impl IntoIterator<Item = &'a Slice>,
     port_name: &str,
+    is_allowed: impl Fn(SocketAddr) -> bool,
 ) -> Vec<Candidate> {
-    let mut found: BTreeMap<(SocketAddr, &PodKey), SliceSays> = BTreeMap::new();
+    let mut first = BTreeSet::new();
     let slices = slices.into_iter();
     for (port, endpoint) in slices.flat_map(|slice| on_port(slice, port_name)) {
         let Some(pod) = &endpoint.pod else { continue };
@@ -150,9 +163,29 @@ pub fn candidates<'a>(
         } else {
             SliceSays::Listed
         };
-        let address = SocketAddr::new(endpoint.address, port);
-        let merged = found.entry((address, pod)).or_insert(says);
-        *merged = says.max(*merged);
+        let ranked = (Reverse(says), SocketAddr::new(endpoint.address, port), pod);
+        // Each may be there twice, once as serving and once as listed.
+        let is_full = first.len() >= 2 * MOST_CANDIDATES;
+        if is_full && first.last().is_some_and(|last| *last <= ranked) {
+            continue;
+        }
+        if is_allowed(ranked.1) && first.insert(ranked) && is_full {
+            first.pop_last();
+        }
+    }
+    best(first)
+}
+
+/// Of what is ranked, each endpoint once, as the best that is said of it.
+fn best(ranked: BTreeSet<(Reverse<SliceSays>, SocketAddr, &PodKey)>) -> Vec<Candidate> {
+    let mut found: BTreeMap<(SocketAddr, &PodKey), SliceSays> = BTreeMap::new();
+    let mut pods = BTreeSet::new();
+    for (Reverse(says), address, pod) in ranked {
+        if found.len() >= MOST_CANDIDATES || pods.len() >= MOST_PODS && !pods.contains(pod) {
+            continue;
+        }
+        pods.insert(pod);
+        found.entry((address, pod)).or_insert(says);
     }
     found
         .into_iter()

@@ -4,7 +4,6 @@
 //! `get` and `watch` on Pods (T-135).
 
 use std::pin::pin;
-use std::sync::Arc;
 use std::time::Duration;
 
 use futures::StreamExt;
@@ -12,37 +11,15 @@ use kube::{Api, Client};
 use napwake_cluster::watch::{Sight, follow};
 use napwake_cluster::{plain, thin};
 use napwake_gate::ready::{PodKey, PodView};
-use tokio::sync::{Mutex, OwnedSemaphorePermit, Semaphore, watch};
-use tokio::time::{Instant, sleep, sleep_until};
+use tokio::sync::watch;
+use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 
+use super::turns::{Permit, Turn};
 use super::{Judge, PodViews};
 
 /// How long to wait before reading again, where there is no watch to tell.
 const AGAIN: Duration = Duration::from_secs(1);
-
-/// How long there is between two reads, of whichever Pods: some sixty a second.
-const BETWEEN_READS: Duration = Duration::from_millis(16);
-
-/// Whose turn it is to read a Pod that isn't watched. Clones share it.
-#[derive(Clone)]
-pub(super) struct Reads(Arc<Mutex<Option<Instant>>>);
-
-impl Reads {
-    /// Nobody has read yet.
-    pub(super) fn new() -> Self {
-        Self(Arc::default())
-    }
-
-    /// Waits for a turn, in the order of coming. Cancel-safe.
-    async fn turn(&self) {
-        let mut next = self.0.lock().await;
-        if let Some(next) = *next {
-            sleep_until(next).await;
-        }
-        *next = Some(Instant::now() + BETWEEN_READS);
-    }
-}
 
 /// A Pod to follow, and where to tell of it.
 #[derive(Clone)]
@@ -51,10 +28,8 @@ pub(super) struct Followed {
     pub(super) pod: PodKey,
     pub(super) judge: Judge,
     pub(super) seen: watch::Sender<PodViews>,
-    /// How many watches there may be.
-    pub(super) watches: Arc<Semaphore>,
-    /// How often Pods may be read where there is no watch left.
-    pub(super) reads: Reads,
+    /// When it may be watched, and read until then.
+    pub(super) turn: Turn,
     /// Cancelled once it isn't to be followed any more.
     pub(super) end: CancellationToken,
 }
@@ -92,13 +67,13 @@ impl Followed {
     }
 
     /// Waits for a watch, and reads once a second until then, where it is its turn.
-    async fn permit(&self, told: &mut String) -> Option<OwnedSemaphorePermit> {
-        let mut permit = pin!(Arc::clone(&self.watches).acquire_owned());
+    async fn permit(&self, told: &mut String) -> Option<Permit> {
+        let mut permit = pin!(self.turn.to_watch());
         loop {
             tokio::select! {
                 biased;
-                permit = &mut permit => return permit.ok(),
-                () = self.reads.turn() => {}
+                permit = &mut permit => return permit,
+                () = self.turn.to_read() => {}
             }
             let api: Api<thin::Pod> = Api::namespaced(self.client.clone(), &self.pod.namespace);
             match api.get_opt(&self.pod.name).await {
@@ -110,7 +85,7 @@ impl Followed {
             }
             tokio::select! {
                 biased;
-                permit = &mut permit => return permit.ok(),
+                permit = &mut permit => return permit,
                 () = sleep(AGAIN) => {}
             }
         }

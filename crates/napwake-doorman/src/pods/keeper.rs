@@ -10,23 +10,16 @@ use std::time::Duration;
 use kube::Client;
 use napwake_gate::ready::{PodKey, SliceSays};
 use parking_lot::Mutex;
-use tokio::sync::{Notify, Semaphore, watch};
+use tokio::sync::{Notify, watch};
 use tokio::time::sleep;
 use tokio_util::sync::{CancellationToken, DropGuard};
 use tokio_util::task::TaskTracker;
 
-use super::follow::{Followed, Reads};
+use super::follow::Followed;
+use super::turns::{Turns, WATCHES, WATCHES_OF_ONE};
 use super::{Judge, PodViews};
 use crate::routes::{Route, State};
 use crate::wake::warm;
-
-/// Pods that are followed for one route at most. The first Ready one is enough
-/// (HOLD-41), and a Service of hundreds must not cost hundreds of watches.
-const FOLLOWED: usize = 16;
-
-/// Watches of Pods at most, over all routes. Each is a connection to the API
-/// server.
-const WATCHES: usize = 256;
 
 /// How long Pods are still followed after the last caller. It spares a read and
 /// a watch for each connection where many come one after another, as they do
@@ -43,8 +36,7 @@ struct Shared {
     client: Client,
     judge: Judge,
     tasks: TaskTracker,
-    watches: Arc<Semaphore>,
-    reads: Reads,
+    turns: Turns,
 }
 
 impl std::fmt::Debug for Shared {
@@ -61,8 +53,7 @@ impl Keepers {
                 client,
                 judge,
                 tasks,
-                watches: Arc::new(Semaphore::new(WATCHES)),
-                reads: Reads::new(),
+                turns: Turns::new(WATCHES, WATCHES_OF_ONE),
             }),
         }
     }
@@ -165,11 +156,10 @@ impl Keeper {
         let followed = Followed {
             end: end.clone(),
             client: self.shared.client.clone(),
+            turn: self.shared.turns.of(&pod.namespace),
             pod,
             judge: self.shared.judge.clone(),
             seen: self.seen.clone(),
-            watches: Arc::clone(&self.shared.watches),
-            reads: self.shared.reads.clone(),
         };
         self.shared.tasks.spawn(followed.follow());
         end.drop_guard()
@@ -243,7 +233,7 @@ fn wanted(route: &Route) -> Vec<PodKey> {
     for says in [SliceSays::Serving, SliceSays::Listed] {
         let candidates = route.candidates.iter();
         for candidate in candidates.filter(|one| one.slice_says == says) {
-            if wanted.len() < FOLLOWED && !wanted.contains(&candidate.pod) {
+            if !wanted.contains(&candidate.pod) {
                 wanted.push(candidate.pod.clone());
             }
         }

@@ -23,7 +23,7 @@ use tokio::sync::watch;
 use tokio::time::Instant;
 
 use super::claim::{Claim, ClaimState, Claimant};
-use super::handle::{RouteSender, Table, TableChanges};
+use super::handle::{RouteHandle, RouteSender, Table, TableChanges};
 use super::model::{Drain, Route, RouteKey, ServiceKey, Serving, Workload};
 use super::slice::Slice;
 use crate::pods::Keepers;
@@ -363,31 +363,31 @@ impl Board {
     fn candidates(&self, key: &RouteKey) -> Arc<[Candidate]> {
         let known = self.services.get(&key.service);
         let slices = known.iter().flat_map(|known| &known.slices);
-        let found = ready::candidates(slices.map(|slice| &slice.content), &key.port);
-        let allowed = found.into_iter();
-        allowed
-            .filter(|candidate| self.rule.check(candidate.address).is_ok())
-            .collect()
+        let slices = slices.map(|slice| &slice.content);
+        let is_allowed = |address| self.rule.check(address).is_ok();
+        ready::candidates(slices, &key.port, is_allowed).into()
     }
 
     /// Tells the listeners.
     fn publish(&self) {
-        let mut ports: BTreeMap<u16, (&RouteKey, &KeptRoute)> = BTreeMap::new();
+        let before = self.table.borrow().clone().unwrap_or_default();
+        let mut ports: BTreeMap<u16, (Rank<'_>, RouteHandle)> = BTreeMap::new();
         for (key, kept) in self.routes.iter().filter(|(_, kept)| kept.open) {
-            ports
-                .entry(key.doorman_port)
-                .and_modify(|taken| {
-                    // Two at once can only be a drain and its successor, or a
-                    // mistake; a live route wins, then the order of names.
-                    if kept.rank(key) < taken.1.rank(taken.0) {
-                        *taken = (key, kept);
-                    }
-                })
-                .or_insert((key, kept));
+            let handle = kept.sender.handle();
+            let has_it = before.get(&key.doorman_port);
+            let has_it = has_it.is_some_and(|before| before.is_same(&handle));
+            // Two at once can only be a drain and its successor, a mistake, or a
+            // status that somebody forged; a live route wins, then the one that has
+            // the port, for its callers come there, then the order of names.
+            let rank = (kept.serving != Serving::Live, !has_it, key);
+            let best = ports.get(&key.doorman_port);
+            if best.is_none_or(|(best, _)| rank < *best) {
+                ports.insert(key.doorman_port, (rank, handle));
+            }
         }
         let table: Table = ports
             .into_iter()
-            .map(|(port, (_, kept))| (port, kept.sender.handle()))
+            .map(|(port, (_, handle))| (port, handle))
             .collect();
         self.table.send_if_modified(|current| {
             let same = current
@@ -474,11 +474,8 @@ impl Serving {
     }
 }
 
-impl KeptRoute {
-    fn rank<'a>(&self, key: &'a RouteKey) -> (bool, &'a RouteKey) {
-        (self.serving != Serving::Live, key)
-    }
-}
+/// Which of the routes that list one port has it: the lowest.
+type Rank<'a> = (bool, bool, &'a RouteKey);
 
 fn same_routes(left: &Table, right: &Table) -> bool {
     left.len() == right.len()

@@ -354,6 +354,24 @@ async fn a_port_goes_on_to_another_route() {
     assert_eq!(candidates(&new), [""; 0]);
 }
 
+/// A status that lists a port which another route has doesn't take its callers,
+/// whichever name comes first, until that route is gone.
+#[rstest]
+#[tokio::test(start_paused = true)]
+async fn a_port_that_is_taken_stays_with_its_route(#[values("a-shop", "zoo")] namespace: &str) {
+    let mut fixture = Fixture::new();
+    fixture.put("Paused", "Routed", &json!({}));
+    let theirs = fixture.route(20_001);
+    let forged = json!({ "metadata": { "namespace": namespace, "name": "x", "uid": "u2" } });
+    fixture.put("Paused", "Routed", &forged);
+    assert!(fixture.route(20_001).is_same(&theirs));
+    fixture.put("Running", "Draining", &json!({}));
+    assert_eq!(
+        &*fixture.route(20_001).now().key.service.namespace,
+        namespace
+    );
+}
+
 /// A route is forgotten once its port is closed and nobody is on it, and not
 /// before: those on it still hear of its pods.
 #[tokio::test(start_paused = true)]

@@ -3,6 +3,10 @@ use rstest::rstest;
 
 use super::*;
 
+fn candidates<'a>(slices: impl IntoIterator<Item = &'a Slice>, port: &str) -> Vec<Candidate> {
+    super::candidates(slices, port, |_| true)
+}
+
 fn pod(name: &str) -> PodKey {
     PodKey {
         namespace: "preview".to_owned(),
@@ -188,6 +192,33 @@ fn each_address_is_dialed_once() {
         .map(ToString::to_string)
         .collect();
     assert_eq!(addresses, ["10.0.0.1:8080", "10.0.0.1:8081"]);
+}
+
+/// An endpoint of this Pod at this address.
+fn of_pod(number: u32, name: &str, conditions: Conditions) -> SliceEndpoint {
+    let address = std::net::Ipv4Addr::from_bits(0x0a00_0000 + number);
+    SliceEndpoint {
+        address: address.into(),
+        conditions,
+        pod: Some(pod(name)),
+    }
+}
+
+/// However much slices list, few of them are kept, and those that serve are among them.
+#[rstest]
+#[case::of_many_pods(|number| format!("api-{number}"), MOST_PODS)]
+#[case::of_one_pod(|_| "api".to_owned(), MOST_CANDIDATES)]
+fn few_are_kept(#[case] name: fn(u32) -> String, #[case] most: usize) {
+    let listed = (0..5_000).map(|number| of_pod(number, &name(number), STARTING));
+    let mut endpoints: Vec<_> = listed.collect();
+    endpoints.extend((0..5_000).map(|number| of_pod(number, &name(number), STARTING)));
+    endpoints.extend((9_000..9_010).map(|number| of_pod(number, &name(number), SERVING)));
+    endpoints.extend((9_000..9_010).map(|number| of_pod(number, &name(number), STARTING)));
+    let found = candidates(&[slice(&[("http", 8080)], endpoints)], "http");
+    assert_eq!(found.len(), most);
+    assert!(found.is_sorted_by_key(|one| one.address));
+    let serving = |one: &&Candidate| one.slice_says == SliceSays::Serving;
+    assert_eq!(found.iter().filter(serving).count(), 10);
 }
 
 fn any_condition() -> impl Strategy<Value = Option<bool>> {
