@@ -42,6 +42,10 @@ const REMEMBERED: usize = 16_384;
 /// API still keeps it from being said again, for as long as events are kept.
 const REMEMBER_ONCE: Duration = Duration::from_hours(1);
 
+/// How soon what is said whenever something comes about is tried again, where it couldn't
+/// be written: a namespace may take no more events, or be on its way out.
+pub const RETRY: Duration = Duration::from_secs(5);
+
 /// Where events about objects without a namespace go.
 const CLUSTER_WIDE: &str = "default";
 
@@ -81,6 +85,14 @@ impl Limit {
         }
     }
 
+    /// How soon it may be tried again where it couldn't be written.
+    fn retry(&self) -> Duration {
+        match self {
+            Self::Every { period, .. } => RETRY.min(*period),
+            Self::None | Self::Once { .. } => Duration::ZERO,
+        }
+    }
+
     /// The same for each topic apart, such as the name of a Service.
     #[must_use]
     pub fn about(mut self, about: impl Into<String>) -> Self {
@@ -116,7 +128,8 @@ pub enum Outcome {
     Withheld,
 }
 
-/// The event couldn't be written. It may be said again at once.
+/// The event couldn't be written. It may be said again at once, or in [`RETRY`] if it's
+/// one that is said whenever something comes about.
 #[derive(Debug, thiserror::Error)]
 #[error("can't write event {reason} about {}: {why}", .about.as_deref().unwrap_or_default())]
 pub struct EventError {
@@ -175,6 +188,7 @@ impl Events {
             return Ok(Outcome::Withheld);
         }
         let (reason, about) = (notice.reason, notice.regarding.name.clone());
+        let retry = notice.limit.retry();
         let event = self.event(notice);
         let namespace = event.metadata.namespace.as_deref().unwrap_or(CLUSTER_WIDE);
         let events: Api<Event> = Api::namespaced(self.client.clone(), namespace);
@@ -184,7 +198,7 @@ impl Events {
             Err(kube::Error::Api(status)) if status.is_already_exists() => Ok(Outcome::Withheld),
             Err(error) => {
                 if let Some((topic, _)) = topic {
-                    self.said.lock().forget(topic);
+                    self.said.lock().unsaid(topic, retry);
                 }
                 Err(EventError {
                     reason,
@@ -291,8 +305,9 @@ impl Said {
         true
     }
 
-    fn forget(&mut self, topic: u64) {
-        self.0.remove(&topic);
+    /// It wasn't said after all, and isn't tried again before this.
+    fn unsaid(&mut self, topic: u64, retry: Duration) {
+        self.0.insert(topic, Instant::now() + retry);
     }
 }
 

@@ -146,7 +146,9 @@ async fn once_per_occasion_even_after_a_restart() {
     assert_ne!(names[1], names[2]);
 }
 
-#[tokio::test]
+/// Soon, but not whenever it comes about: where a namespace takes no more events, each of
+/// a flood of callers would else cost a call and a line.
+#[tokio::test(start_paused = true)]
 async fn what_could_not_be_written_may_be_said_again() {
     let api = FakeApi::new([Answer::Error(500), written()]);
     let events = events(&api);
@@ -158,11 +160,26 @@ async fn what_could_not_be_written_may_be_said_again() {
         error.to_string(),
         "can't write event RequestNotServed about api: scripted"
     );
-    let again = events
-        .publish(notice("api", Limit::once_a_minute()))
-        .await
-        .unwrap();
-    assert_eq!(again, Outcome::Written);
+    for (after, expected) in [
+        (Duration::ZERO, Outcome::Withheld),
+        (RETRY, Outcome::Written),
+        (RETRY, Outcome::Withheld),
+    ] {
+        advance(after).await;
+        let limit = Limit::once_a_minute();
+        let again = events.publish(notice("api", limit)).await.unwrap();
+        assert_eq!(again, expected, "after {after:?}");
+    }
+}
+
+/// What is said once for an occasion may not come about again.
+#[tokio::test]
+async fn what_is_said_once_is_tried_again_at_once() {
+    let api = FakeApi::new([Answer::Error(500), written()]);
+    let events = events(&api);
+    let pause = || notice("api", Limit::once_per("1"));
+    events.publish(pause()).await.unwrap_err();
+    assert_eq!(events.publish(pause()).await.unwrap(), Outcome::Written);
 }
 
 /// F-156: names are unique and fit.

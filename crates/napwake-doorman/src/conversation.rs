@@ -302,7 +302,8 @@ fn log_end(service: &crate::routes::ServiceKey, wait: Duration, end: &HoldEnd) {
     let (namespace, service) = (&*service.namespace, &*service.name);
     match end {
         HoldEnd::TimedOut(why) => {
-            tracing::info!(namespace, service, ?wait, %why, "a held caller was not served");
+            // The event tells of it, once a minute: a line for each of a flood is too many.
+            tracing::debug!(namespace, service, ?wait, %why, "a held caller was not served");
         }
         HoldEnd::Left | HoldEnd::Stopped | HoldEnd::Unjudged => {
             tracing::debug!(namespace, service, ?wait, ?end, "a held caller is gone");

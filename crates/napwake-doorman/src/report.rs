@@ -12,7 +12,7 @@ use kube::Resource as _;
 use napwake_api::names::event;
 use napwake_api::stamp::RequestKind;
 use napwake_api::{ManagedWorkload, Span};
-use napwake_cluster::events::{Events, Kind, Limit, Notice};
+use napwake_cluster::events::{Events, Kind, Limit, Notice, Outcome};
 use napwake_gate::allowance::OverRate;
 use tokio_util::task::TaskTracker;
 
@@ -120,13 +120,12 @@ impl Reporter {
         let events = Arc::clone(&self.events);
         self.tasks.spawn(async move {
             let about = notice.regarding.clone();
-            if let Err(error) = events.publish(notice).await {
-                tracing::warn!(
-                    namespace = about.namespace,
-                    workload = about.name,
-                    %error,
-                    "an event is lost"
-                );
+            let (namespace, workload) = (about.namespace, about.name);
+            let (reason, note) = (notice.reason, notice.note.clone());
+            match events.publish(notice).await {
+                Ok(Outcome::Written) => tracing::info!(namespace, workload, reason, note, "told"),
+                Ok(Outcome::Withheld) => {}
+                Err(error) => tracing::warn!(namespace, workload, %error, "an event is lost"),
             }
         });
     }
