@@ -107,6 +107,9 @@ impl RequestKind {
     }
 }
 
+/// Bytes that a Service's name has at most: it is a DNS label.
+const LONGEST_SERVICE: usize = 63;
+
 /// The value of `napwake.dev/last-request`: `<time> <kind> <service>`.
 ///
 /// Readers take a bare time too.
@@ -133,7 +136,11 @@ impl FromStr for LastRequest {
         Ok(Self {
             stamp,
             kind,
-            service: words.next().map(str::to_owned),
+            // Whoever may write the annotation may write much: it isn't kept.
+            service: words
+                .next()
+                .filter(|name| name.len() <= LONGEST_SERVICE)
+                .map(str::to_owned),
         })
     }
 }
@@ -203,6 +210,17 @@ mod tests {
     ) {
         let read: LastRequest = text.parse().expect("readable");
         assert_eq!((read.kind, read.service.as_deref()), (kind, service));
+    }
+
+    /// What can be no Service's name isn't kept, however long it is.
+    #[rstest]
+    #[case(63, true)]
+    #[case(64, false)]
+    #[case(200_000, false)]
+    fn keeps_no_more_than_a_name(#[case] length: usize, #[case] kept: bool) {
+        let text = format!("2026-11-30T08:00:00Z request {}", "a".repeat(length));
+        let read: LastRequest = text.parse().expect("readable");
+        assert_eq!(read.service.is_some(), kept);
     }
 
     #[rstest]
