@@ -64,6 +64,8 @@ pub(crate) struct Cluster {
     pub(crate) unknown: BTreeSet<Part>,
     /// Whether slice writes are refused.
     pub(crate) refusal: Option<SliceProblem>,
+    /// What admission makes of slices that are written.
+    pub(crate) admission: Option<fn(&mut SliceSpec)>,
     /// What stalled operators have yet to write, and whether one does so now.
     pub(crate) stalled: Vec<(String, Vec<Write>)>,
     pub(crate) is_overtaken: bool,

@@ -12,7 +12,15 @@ use napwake_api::{
     names::slice::MANAGED_BY_NAPWAKE,
     workload::{IpFamily, Route, RouteState},
 };
-use sha2::{Digest, Sha256};
+
+mod altered;
+mod names;
+mod problems;
+
+pub use self::{
+    altered::{altered, is_known_again},
+    names::{slice_name, slice_names},
+};
 
 use crate::{
     checks::{self, Need},
@@ -26,25 +34,6 @@ use crate::{
         SliceSpec,
     },
 };
-
-/// The name of a Service's slice in one family: `<service>-o<hash>` (ROUTE-69).
-///
-/// It begins with the Service's name, by which ingress-nginx finds it (F-50),
-/// and is never cut (T-77).
-pub fn slice_name(service: &str, family: IpFamily) -> String {
-    let mut hash = Sha256::new();
-    hash.update(service.as_bytes());
-    hash.update(match family {
-        IpFamily::IPv4 => b"\0IPv4",
-        IpFamily::IPv6 => b"\0IPv6",
-    });
-    let number = hash
-        .finalize()
-        .iter()
-        .take(5)
-        .fold(0u64, |number, byte| number << 8 | u64::from(*byte));
-    format!("{service}-o{number:010x}")
-}
 
 /// What to do about the slices.
 #[derive(Debug, Default)]
@@ -177,11 +166,10 @@ impl<'a, 'w> Work<'a, 'w> {
             .find(|slice| slice.spec.name == name);
         self.named.insert(name.clone());
         if found.is_some_and(|slice| !is_ours(slice)) {
-            self.problem(service, &name, &SliceProblem::Foreign);
+            self.problem(&service.name, &name, &SliceProblem::Foreign);
             return;
         }
-        // One of a Service that is gone, under whose name another was made.
-        if let Some(outdated) = found.filter(|slice| slice.spec.service_uid != service.uid) {
+        if let Some(outdated) = found.filter(|slice| self.is_outdated(slice, service)) {
             self.plan.present.push(outdated.spec.clone());
             self.plan.is_complete = false;
             self.delete(outdated);
@@ -211,7 +199,7 @@ impl<'a, 'w> Work<'a, 'w> {
         });
         self.plan.checks.extend(checks);
         self.plan.again.extend(again);
-        self.write(service, &name, spec, found);
+        self.write(service, spec, found);
     }
 
     /// The checks that are to be made now, and when others are due again.
@@ -373,13 +361,7 @@ impl<'a, 'w> Work<'a, 'w> {
 
     /// Writes the slice, leaves it as it is, or takes it away; and asks for the
     /// checks that are missing.
-    fn write(
-        &mut self,
-        service: &Service,
-        name: &str,
-        spec: Option<SliceSpec>,
-        found: Option<&Slice>,
-    ) {
+    fn write(&mut self, service: &Service, spec: Option<SliceSpec>, found: Option<&Slice>) {
         if let Some(found) = found {
             self.plan.present.push(found.spec.clone());
         }
@@ -390,8 +372,11 @@ impl<'a, 'w> Work<'a, 'w> {
             return;
         };
         match found {
-            Some(found) if found.spec == spec => self.plan.staying.push(spec),
-            _ if self.is_backing_off(service, name) => {
+            Some(found) if found.spec == spec => {
+                self.note_altered(&service.name, &spec);
+                self.plan.staying.push(spec);
+            }
+            _ if self.is_backing_off(service, &spec) => {
                 self.plan
                     .staying
                     .extend(found.map(|found| found.spec.clone()));
@@ -420,10 +405,18 @@ impl<'a, 'w> Work<'a, 'w> {
     fn remove_others(&mut self, services: &BTreeSet<&str>, hand_over: &HandOver) {
         let sight = self.sight;
         let shared = sight.left_to_peers(self.routes);
+        let names: BTreeSet<String> = services
+            .iter()
+            .flat_map(|service| slice_names(service))
+            .collect();
+        // By its name, too, should somebody have changed its label.
+        let is_theirs = |spec: &SliceSpec| {
+            services.contains(spec.service.as_str()) || names.contains(&spec.name)
+        };
         let others: Vec<&Slice> = sight
             .slices
             .iter()
-            .filter(|slice| is_ours(slice) && services.contains(slice.spec.service.as_str()))
+            .filter(|slice| is_ours(slice) && is_theirs(&slice.spec))
             .filter(|slice| !self.named.contains(&slice.spec.name))
             .filter(|slice| !shared.contains(slice.spec.service.as_str()))
             .collect();
@@ -435,48 +428,6 @@ impl<'a, 'w> Work<'a, 'w> {
                 self.delete(slice);
             }
         }
-    }
-
-    fn delete(&mut self, slice: &Slice) {
-        let is_waiting = self.retry_at(&slice.spec.name).is_some_and(|at| {
-            self.plan.again.push(at);
-            at > self.s.now
-        });
-        if !is_waiting {
-            self.plan.writes.push(Write::DeleteSlice {
-                name: slice.spec.name.clone(),
-                uid: slice.uid.clone(),
-                resource_version: slice.resource_version.clone(),
-            });
-        }
-    }
-
-    /// Whether the last write failed and it's too soon for the next; notes the
-    /// problem either way.
-    fn is_backing_off(&mut self, service: &Service, name: &str) -> bool {
-        let Some(failure) = self.s.world.slice_failures.get(name) else {
-            return false;
-        };
-        self.problem(service, name, &failure.why);
-        self.retry_at(name).is_some_and(|at| at > self.s.now)
-    }
-
-    fn retry_at(&self, name: &str) -> Option<Timestamp> {
-        let failure = self.s.world.slice_failures.get(name)?;
-        Some(after(failure.at, timing::retry_after(failure.count)))
-    }
-
-    fn problem(&mut self, service: &Service, name: &str, why: &SliceProblem) {
-        if let Some(at) = self.retry_at(name).filter(|at| *at > self.s.now) {
-            self.plan.again.push(at);
-        }
-        let cause = match why {
-            SliceProblem::Foreign => format!("somebody else's EndpointSlice is named {name}"),
-            SliceProblem::Refused(message) => {
-                format!("the EndpointSlice {name} was refused: {message}")
-            }
-        };
-        self.plan.problems.insert(service.name.clone(), cause);
     }
 }
 

@@ -98,6 +98,10 @@ pub fn retry_after(count: u32) -> SignedDuration {
         .map_or(RETRY_LAST, |wait| wait.min(RETRY_LAST))
 }
 
+/// How long a slice has to stand as it was written before whatever alters it isn't
+/// one who fights over it.
+pub const SLICE_HOLDS: SignedDuration = SignedDuration::from_secs(10);
+
 /// `span` after `time`, or the end of time.
 pub fn after(time: Timestamp, span: SignedDuration) -> Timestamp {
     time.checked_add(span).unwrap_or(Timestamp::MAX)

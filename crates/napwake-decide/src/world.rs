@@ -26,6 +26,10 @@ use napwake_api::{
     workload::{Phase, Route, TargetRef},
 };
 
+mod failures;
+
+pub use failures::{SliceFailure, SliceProblem};
+
 /// Labels or annotations, as Kubernetes keeps them.
 pub type Map = BTreeMap<String, String>;
 
@@ -84,8 +88,8 @@ pub struct World {
     /// route in the status names: if one of those can't be read, all are `Unknown`.
     pub services: Seen<Vec<Service>>,
     /// The EndpointSlices of those Services that Napwake manages, by label, and
-    /// foreign ones of a name that Napwake would use, where the observer knows
-    /// of them.
+    /// those of a name that Napwake would use, whatever they say and whoever manages
+    /// them, where the observer knows of them.
     pub slices: Seen<Vec<Slice>>,
     /// By Service, the families in which the slices that the EndpointSlice
     /// controller writes for it name a Ready pod (T-72, T-73).
@@ -99,7 +103,8 @@ pub struct World {
     /// Those of a pod are forgotten when it's no longer Ready.
     pub checks: BTreeMap<Listener, Check>,
     /// The last failure of a slice write for this ManagedWorkload, by the
-    /// slice's name. A success takes it out.
+    /// slice's name. A success takes it out, but for [`SliceProblem::Altered`]: of
+    /// that one it renews the time.
     pub slice_failures: BTreeMap<String, SliceFailure>,
     /// The other ManagedWorkloads of the namespace; `Unknown` if any of them can't
     /// be read.
@@ -450,30 +455,6 @@ pub enum CheckOutcome {
     Listening,
     /// Refused, or no answer in time.
     Silent,
-}
-
-/// Slice writes that failed one after the other.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct SliceFailure {
-    /// When the last one failed.
-    pub at: Timestamp,
-    /// How many failed in a row, at least 1.
-    pub count: u32,
-    /// Why the last one failed.
-    pub why: SliceProblem,
-}
-
-/// Why a slice write failed.
-///
-/// A conflict with a newer version isn't one: the next decision sees it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum SliceProblem {
-    /// A slice of that name is there, and somebody else manages it (ROUTE-71).
-    /// Given only after reading it; one of our own belongs into
-    /// [`World::slices`] instead.
-    Foreign,
-    /// The API server refused the write, with its message (ROUTE-70).
-    Refused(String),
 }
 
 /// Another ManagedWorkload of the namespace.

@@ -15,6 +15,7 @@ pub(crate) fn empty() -> Cluster {
         ports: Ports::new(Caps::default()),
         unknown: BTreeSet::new(),
         refusal: None,
+        admission: None,
         stalled: Vec::new(),
         is_overtaken: false,
         tenure: Tenure::Stays,

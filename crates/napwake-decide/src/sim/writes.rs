@@ -3,7 +3,7 @@
 use napwake_api::names::slice::MANAGED_BY_NAPWAKE;
 
 use super::*;
-use crate::plan::Over;
+use crate::{plan::Over, slices};
 
 /// Whether a plan goes on after a failure of this write.
 pub(crate) const fn fails_alone(write: &Write) -> bool {
@@ -211,7 +211,6 @@ impl Cluster {
     }
 
     fn apply_slice(&mut self, name: &str, spec: &SliceSpec, over: &Over) -> Result<(), Conflict> {
-        let now = self.now;
         let known = self.slices.get(&spec.name).cloned();
         let problem = match (&self.refusal, over, &known) {
             (Some(problem), _, _) => Some(problem.clone()),
@@ -240,34 +239,39 @@ impl Cluster {
             }
         };
         if let Some(why) = problem {
-            let failure =
-                self.app(name)
-                    .failures
-                    .entry(spec.name.clone())
-                    .or_insert(SliceFailure {
-                        at: now,
-                        count: 0,
-                        why: why.clone(),
-                    });
-            *failure = SliceFailure {
-                at: now,
-                count: failure.count + 1,
-                why,
-            };
+            self.fail_slice(name, &spec.name, why);
             return Err(Conflict);
         }
         let version = self.version();
         let uid = known.map_or_else(|| format!("slice-{version}"), |known| known.uid);
-        self.slices.insert(
-            spec.name.clone(),
-            Slice {
-                uid,
-                resource_version: version,
-                managed_by: Some(MANAGED_BY_NAPWAKE.to_owned()),
-                spec: spec.clone(),
-            },
-        );
-        self.app(name).failures.remove(&spec.name);
+        let mut stands = spec.clone();
+        if let Some(alter) = self.admission {
+            alter(&mut stands);
+        }
+        let slice = Slice {
+            uid,
+            resource_version: version,
+            managed_by: Some(MANAGED_BY_NAPWAKE.to_owned()),
+            spec: stands,
+        };
+        let what = slices::altered(spec, &slice);
+        self.slices.insert(spec.name.clone(), slice);
+        match what {
+            Some(what) => {
+                let written = Box::new(spec.clone());
+                self.fail_slice(name, &spec.name, SliceProblem::Altered { written, what });
+            }
+            None => {
+                self.app(name).failures.remove(&spec.name);
+            }
+        }
         Ok(())
+    }
+
+    fn fail_slice(&mut self, name: &str, slice: &str, why: SliceProblem) {
+        let at = self.now;
+        let failures = &mut self.app(name).failures;
+        let count = failures.get(slice).map_or(0, |last| last.count) + 1;
+        failures.insert(slice.to_owned(), SliceFailure { at, count, why });
     }
 }

@@ -9,6 +9,7 @@
 
 use std::sync::Arc;
 
+use jiff::Timestamp;
 use kube::{
     Api, Resource,
     api::{DeleteParams, Patch, Preconditions},
@@ -18,7 +19,8 @@ use napwake_api::{names::slice as label, workload::IpFamily};
 use napwake_cluster::plain;
 use napwake_decide::{
     plan::Over,
-    world::{Endpoint, SlicePort, SliceProblem, SliceSpec, WorkloadKey},
+    slices::{altered, is_known_again},
+    world::{Endpoint, Slice, SlicePort, SliceProblem, SliceSpec, WorkloadKey},
 };
 use prometheus_client::metrics::gauge::Gauge;
 use serde_json::{Value, json};
@@ -27,7 +29,7 @@ use tokio::sync::{Semaphore, SemaphorePermit};
 use super::{Applier, ApplyError, ask, patch_params, post_params};
 use crate::{
     leader::Term,
-    observe::{convert, convert::ObservedSlice, thin},
+    observe::{Index, convert, convert::ObservedSlice, thin},
 };
 
 /// Slice writes under way at once (F-163).
@@ -84,10 +86,13 @@ pub(super) struct Found {
 
 /// What became of a slice write.
 enum Written {
-    /// It says what it should.
-    Done,
-    /// Someone else was there first with something of ours: decide again.
-    Stale,
+    /// It says what it should, as the answer shows.
+    Stands(Box<SliceSpec>, Arc<ObservedSlice>),
+    /// It's deleted.
+    Gone,
+    /// Someone else was there first with something of ours: decide again. How the
+    /// API server says so.
+    Stale(String),
     Failed(SliceProblem),
 }
 
@@ -101,17 +106,19 @@ impl Applier {
         over: Over,
     ) -> Result<(), ApplyError> {
         let _turn = self.slices.turn(term).await?;
+        self.begin(&key.namespace, &slice.name);
+        let name = slice.name.clone();
         let written = match over {
-            Over::Nothing => self.create_slice(&key.namespace, &slice).await,
+            Over::Nothing => self.create_slice(&key.namespace, slice).await,
             Over::Existing {
                 uid,
                 resource_version,
             } => {
-                self.patch_slice(&key.namespace, &slice, &uid, &resource_version)
+                self.patch_slice(&key.namespace, slice, &uid, &resource_version)
                     .await
             }
         };
-        self.note(key, &slice.name, written);
+        self.note(key, &name, written);
         Ok(())
     }
 
@@ -123,8 +130,8 @@ impl Applier {
         slice: &Found,
     ) -> Result<(), ApplyError> {
         let written = match self.delete(term, &key.namespace, slice).await {
-            Ok(()) => Written::Done,
-            Err(ApplyError::Stale { .. }) => Written::Stale,
+            Ok(()) => Written::Gone,
+            Err(ApplyError::Stale { source, .. }) => Written::Stale(plain(&source)),
             Err(ApplyError::Failed { source, .. }) => Written::Failed(refused(&source)),
             Err(error @ (ApplyError::NotLeader | ApplyError::WakeFirst)) => return Err(error),
         };
@@ -150,6 +157,7 @@ impl Applier {
     /// One that isn't there any more is deleted.
     async fn delete(&self, term: &Term, namespace: &str, slice: &Found) -> Result<(), ApplyError> {
         let _turn = self.slices.turn(term).await?;
+        self.begin(namespace, &slice.name);
         let params = DeleteParams::default().preconditions(Preconditions {
             uid: Some(slice.uid.clone()),
             resource_version: Some(slice.version.clone()),
@@ -166,14 +174,12 @@ impl Applier {
         Ok(())
     }
 
-    async fn create_slice(&self, namespace: &str, slice: &SliceSpec) -> Written {
-        match self.post_slice(namespace, slice).await {
-            Ok(created) => {
-                self.wrote_slice(created);
-                Written::Done
-            }
+    async fn create_slice(&self, namespace: &str, slice: SliceSpec) -> Written {
+        match self.post_slice(namespace, &slice).await {
+            Ok(created) => self.look_at_answer(namespace, slice, created).await,
             Err(kube::Error::Api(status)) if status.is_already_exists() => {
-                self.look_at_slice(namespace, &slice.name).await
+                let why = status.message.clone();
+                self.look_at_slice(namespace, &slice.name, why).await
             }
             Err(error) => Written::Failed(refused(&error)),
         }
@@ -194,17 +200,55 @@ impl Applier {
         self.client.request(request).await
     }
 
-    /// The name is taken: by whom?
-    async fn look_at_slice(&self, namespace: &str, name: &str) -> Written {
+    /// Whether what stands now is what was written. A slice that couldn't be known
+    /// again is taken back at once, for nobody would once its time is over.
+    async fn look_at_answer(
+        &self,
+        namespace: &str,
+        written: SliceSpec,
+        answer: thin::EndpointSlice,
+    ) -> Written {
+        let observed = convert::slice(answer);
+        let Some(what) = altered(&written, &observed.slice) else {
+            return Written::Stands(Box::new(written), Arc::new(observed));
+        };
+        if is_known_again(&written, &observed.slice) {
+            self.wrote_slice(observed);
+        } else if let Err(error) = self.take_back(namespace, &observed.slice).await {
+            tracing::error!(
+                namespace,
+                slice = written.name,
+                error = plain(&error),
+                "a slice of Napwake's was altered beyond recognition and can't be taken back"
+            );
+        }
+        Written::Failed(SliceProblem::Altered {
+            written: Box::new(written),
+            what,
+        })
+    }
+
+    async fn take_back(&self, namespace: &str, slice: &Slice) -> kube::Result<()> {
+        let params = DeleteParams::default().preconditions(Preconditions {
+            uid: Some(slice.uid.clone()),
+            resource_version: None,
+        });
+        let api = self.slice_api(namespace);
+        match api.delete(&slice.spec.name, &params).await {
+            Err(kube::Error::Api(status)) if status.code == 404 => Ok(()),
+            deleted => deleted.map(|_| ()),
+        }
+    }
+
+    /// Somebody was ahead, as the API server says: who, and with what?
+    async fn look_at_slice(&self, namespace: &str, name: &str, why: String) -> Written {
         match self.slice_api(namespace).get_opt(name).await {
-            Ok(None) => Written::Stale,
+            Ok(None) => Written::Stale(why),
             Ok(Some(found)) => {
                 let observed = convert::slice(found);
                 if observed.slice.managed_by.as_deref() == Some(label::MANAGED_BY_NAPWAKE) {
-                    let observed = Arc::new(observed);
-                    self.shared
-                        .change(|index, now| index.wrote_slice(observed, now));
-                    Written::Stale
+                    self.wrote_slice(observed);
+                    Written::Stale(why)
                 } else {
                     Written::Failed(SliceProblem::Foreign)
                 }
@@ -217,11 +261,11 @@ impl Applier {
     async fn patch_slice(
         &self,
         namespace: &str,
-        slice: &SliceSpec,
+        slice: SliceSpec,
         uid: &str,
         resource_version: &str,
     ) -> Written {
-        let mut patch = body(slice);
+        let mut patch = body(&slice);
         patch["metadata"]["uid"] = json!(uid);
         patch["metadata"]["resourceVersion"] = json!(resource_version);
         let api = self.slice_api(namespace);
@@ -229,42 +273,67 @@ impl Applier {
             .patch(&slice.name, &patch_params(), &Patch::Merge(patch))
             .await;
         match patched {
-            Ok(patched) => {
-                self.wrote_slice(patched);
-                Written::Done
+            Ok(patched) => self.look_at_answer(namespace, slice, patched).await,
+            Err(kube::Error::Api(status)) if status.code == 404 => {
+                let key = (namespace.to_owned(), slice.name);
+                self.shared
+                    .change(|index, now| index.deleted_slice(&key, uid, now));
+                Written::Stale(status.message)
             }
-            Err(kube::Error::Api(status)) if matches!(status.code, 404 | 409) => Written::Stale,
+            Err(kube::Error::Api(status)) if status.code == 409 => {
+                let why = status.message.clone();
+                self.look_at_slice(namespace, &slice.name, why).await
+            }
             Err(error) => Written::Failed(refused(&error)),
         }
+    }
+
+    fn begin(&self, namespace: &str, slice: &str) {
+        self.shared
+            .with(|index, _| index.slice_ledger.begin(namespace, slice));
     }
 
     fn note(&self, key: &WorkloadKey, slice: &str, written: Written) {
         let at = self.clock.now();
         match written {
-            Written::Done => self.shared.with(|index, _| index.slice_written(key, slice)),
-            Written::Stale => tracing::debug!(
-                namespace = key.namespace,
-                workload = key.name,
-                slice,
-                "a slice has changed since it was decided"
-            ),
-            Written::Failed(why) => {
-                tracing::warn!(
+            Written::Stands(written, answer) => self
+                .shared
+                .change(|index, now| index.slice_stands(key, *written, answer, (at, now))),
+            Written::Gone => self
+                .shared
+                .with(|index, _| index.slice_ledger.deleted(key, slice)),
+            Written::Stale(why) => {
+                tracing::debug!(
                     namespace = key.namespace,
                     workload = key.name,
                     slice,
-                    why = why_not(&why),
-                    "a slice can't be written"
+                    why,
+                    "a slice has changed since it was decided"
                 );
-                self.metrics.count_error("slice");
-                self.shared
-                    .with(|index, _| index.slice_failed(key, slice, at, why));
+                let ledger_says = |index: &mut Index, _| index.slice_ledger.overtaken(key, slice);
+                if self.shared.with(ledger_says) {
+                    self.note_failure(key, slice, at, SliceProblem::Refused(why));
+                }
             }
+            Written::Failed(why) => self.note_failure(key, slice, at, why),
         }
     }
 
-    fn wrote_slice(&self, answer: thin::EndpointSlice) {
-        let observed = Arc::new(convert::slice(answer));
+    fn note_failure(&self, key: &WorkloadKey, slice: &str, at: Timestamp, why: SliceProblem) {
+        tracing::warn!(
+            namespace = key.namespace,
+            workload = key.name,
+            slice,
+            why = why_not(&why),
+            "a slice can't be written"
+        );
+        self.metrics.count_error("slice");
+        self.shared
+            .with(|index, _| index.slice_ledger.failed(key, slice, at, why));
+    }
+
+    fn wrote_slice(&self, observed: ObservedSlice) {
+        let observed = Arc::new(observed);
         self.shared
             .change(|index, now| index.wrote_slice(observed, now));
     }
@@ -277,6 +346,7 @@ impl Applier {
 /// In words, for the log; conditions have their own.
 fn why_not(problem: &SliceProblem) -> &str {
     match problem {
+        SliceProblem::Altered { what, .. } => what,
         SliceProblem::Foreign => "somebody else's has its name",
         SliceProblem::Refused(why) => why,
     }

@@ -1,5 +1,6 @@
 //! Each write on the wire: made exactly once, with its precondition.
 
+mod altered;
 mod slices;
 
 use jiff::Timestamp;

@@ -9,6 +9,7 @@ use std::{
     sync::Arc,
 };
 
+use jiff::Timestamp;
 use napwake_api::{
     ManagedWorkloadStatus,
     settings::Defaults,
@@ -16,7 +17,7 @@ use napwake_api::{
 };
 use napwake_decide::{
     Ports,
-    world::{Check, DoormanState, Listener, SliceFailure, SliceProblem, Tenure, WorkloadKey},
+    world::{Check, DoormanState, Listener, SliceSpec, Tenure, WorkloadKey},
 };
 use tokio::time::Instant;
 
@@ -27,6 +28,7 @@ use super::{
         ObservedWorkload,
     },
     layered::{Key, Layered, Look},
+    slice_ledger::SliceLedger,
 };
 
 /// Where the doorman is.
@@ -53,7 +55,7 @@ pub(crate) struct Index {
     pub(super) pods: Layered<ObservedPod>,
     /// By port: a decision asks for those of few among thousands.
     pub(super) checks: BTreeMap<u16, BTreeMap<Listener, Check>>,
-    pub(super) failures: BTreeMap<WorkloadKey, BTreeMap<String, SliceFailure>>,
+    pub(crate) slice_ledger: SliceLedger,
     pub(super) doorman: DoormanService,
     pub(super) defaults: Defaults,
     pub(super) tenure: Tenure,
@@ -74,7 +76,7 @@ impl Index {
             slices: Layered::default(),
             pods: Layered::default(),
             checks: BTreeMap::new(),
-            failures: BTreeMap::new(),
+            slice_ledger: SliceLedger::default(),
             doorman,
             defaults,
             tenure: Tenure::Stays,
@@ -101,7 +103,7 @@ impl Index {
             ports.observe(key, status);
         }
         self.ports = ports;
-        self.failures.clear();
+        self.slice_ledger.clear();
         self.checks.clear();
     }
 
@@ -170,7 +172,7 @@ impl Index {
             Look::Known(new) => self.ports.observe(key, &new.workload.status),
             Look::Absent => {
                 self.ports.forget(key);
-                self.failures.remove(key);
+                self.slice_ledger.forget(key);
             }
             Look::Unknown(_) => {}
         }
@@ -331,6 +333,7 @@ impl Index {
 
     pub(crate) fn apply_slice(&mut self, new: Arc<ObservedSlice>, now: Instant) -> Concerns {
         let key = slice_key(&new);
+        self.slice_ledger.saw(&key, &new.slice, now);
         self.change_slice(&key, now, |slices, key| slices.apply(key, new))
     }
 
@@ -339,7 +342,28 @@ impl Index {
         self.change_slice(&key, now, |slices, key| slices.wrote(key, new, now))
     }
 
+    /// This process wrote a slice as `written`, and the answer says the same. What
+    /// the watch has shown since may not.
+    pub(crate) fn slice_stands(
+        &mut self,
+        workload: &WorkloadKey,
+        written: SliceSpec,
+        answer: Arc<ObservedSlice>,
+        (at, now): (Timestamp, Instant),
+    ) -> Concerns {
+        let key = slice_key(&answer);
+        let slice = &answer.slice;
+        self.slice_ledger
+            .written(workload, written, slice, (at, now));
+        let concerns = self.wrote_slice(answer, now);
+        if let Look::Known(newest) = self.slices.look(&key, now) {
+            self.slice_ledger.saw(&key, &newest.slice, now);
+        }
+        concerns
+    }
+
     pub(crate) fn delete_slice(&mut self, key: &Key, uid: &str, now: Instant) -> Concerns {
+        self.slice_ledger.saw_gone(key, uid, now);
         self.change_slice(key, now, |slices, key| slices.delete(&key, uid))
     }
 
@@ -431,31 +455,6 @@ impl Index {
             .entry(listener.port)
             .or_default()
             .insert(listener, check);
-    }
-
-    /// A slice write failed.
-    pub(crate) fn slice_failed(
-        &mut self,
-        key: &WorkloadKey,
-        slice: &str,
-        at: jiff::Timestamp,
-        why: SliceProblem,
-    ) {
-        let failures = self.failures.entry(key.clone()).or_default();
-        let count = failures.get(slice).map_or(0, |last| last.count);
-        let failure = SliceFailure {
-            at,
-            count: count.saturating_add(1),
-            why,
-        };
-        failures.insert(slice.to_owned(), failure);
-    }
-
-    /// A slice write succeeded.
-    pub(crate) fn slice_written(&mut self, key: &WorkloadKey, slice: &str) {
-        if let Some(failures) = self.failures.get_mut(key) {
-            failures.remove(slice);
-        }
     }
 }
 

@@ -372,19 +372,6 @@ fn checks_are_given_for_own_ports_and_forgotten_with_them() {
     assert_eq!(checks(&index), 1);
 }
 
-#[test]
-fn slice_failures_count_until_one_succeeds() {
-    let mut index = filled();
-    let why = || SliceProblem::Refused("no".to_owned());
-    for _ in 0..3 {
-        index.slice_failed(&key("a"), "a-o1", Timestamp::UNIX_EPOCH, why());
-    }
-    let failures = world(&index, "a").unwrap().slice_failures;
-    assert_eq!(failures["a-o1"].count, 3);
-    index.slice_written(&key("a"), "a-o1");
-    assert!(world(&index, "a").unwrap().slice_failures.is_empty());
-}
-
 /// DRAIN-23: a new leader's ledger is made of every status.
 #[test]
 fn a_term_begins_with_the_ports_that_statuses_record() {

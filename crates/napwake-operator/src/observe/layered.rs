@@ -203,7 +203,7 @@ impl<T: Versioned> Layered<T> {
 
 /// Whether version `a` is older than `b`. They count up for all objects of a
 /// kind; where they aren't numbers only the watch is believed.
-fn is_older(a: &str, b: &str) -> bool {
+pub(super) fn is_older(a: &str, b: &str) -> bool {
     match (a.parse::<u128>(), b.parse::<u128>()) {
         (Ok(a), Ok(b)) => a < b,
         _ => false,

@@ -9,6 +9,7 @@ mod index;
 mod layered;
 mod pods;
 mod served;
+mod slice_ledger;
 pub(crate) mod thin;
 mod watches;
 mod world;

@@ -9,6 +9,7 @@ use napwake_api::{settings::Defaults, workload::TargetKind};
 use napwake_decide::{
     Seen, World, optin,
     orphans::is_orphan,
+    slices::slice_names,
     world::{Doorman, Namespace, Peer, Service, Slice, WorkloadKey},
 };
 use tokio::time::Instant;
@@ -59,7 +60,7 @@ impl Index {
                 .flatten()
                 .map(|(listener, check)| (listener.clone(), *check))
                 .collect(),
-            slice_failures: self.failures.get(key).cloned().unwrap_or_default(),
+            slice_failures: self.slice_ledger.failures(key),
             peers: self.peers(key, now),
         })
     }
@@ -179,14 +180,22 @@ impl Index {
         now: Instant,
     ) -> Vec<Slice> {
         let routed = routes(Some(observed)).map(|route| route.service.as_str());
-        let names: BTreeSet<&str> = services
+        let services: BTreeSet<&str> = services
             .iter()
             .map(|service| service.name.as_str())
             .chain(routed)
             .collect();
+        // Should somebody have changed its label, it's there by its name.
+        let names: BTreeSet<String> = services
+            .iter()
+            .flat_map(|service| slice_names(service))
+            .collect();
         self.slices
             .within(namespace, now)
-            .filter(|one| names.contains(one.slice.spec.service.as_str()))
+            .filter(|one| {
+                let spec = &one.slice.spec;
+                services.contains(spec.service.as_str()) || names.contains(&spec.name)
+            })
             .map(|one| one.slice.clone())
             .collect()
     }
