@@ -106,6 +106,8 @@ pub mod event {
     pub const NO_READINESS_PROBE: &str = "NoReadinessProbe";
     /// A setting could not be read (OBS-05).
     pub const INVALID_SETTING: &str = "InvalidSetting";
+    /// A Service isn't routed, for it's in NEGs (OBS-11).
+    pub const UNSUPPORTED_LOAD_BALANCER: &str = "UnsupportedLoadBalancer";
     /// A route could not be written (OBS-12).
     pub const ROUTING_FAILED: &str = "RoutingFailed";
     /// No ManagedWorkload can be made for a labeled workload, for others have its names.

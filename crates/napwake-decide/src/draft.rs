@@ -35,6 +35,7 @@ pub(crate) struct Draft {
     again: Option<Timestamp>,
     waits: Vec<Wait>,
     pub(crate) wake_on_request: Option<Finding<napwake_api::condition::RouteReason>>,
+    pub(crate) behind_load_balancers: Vec<String>,
 }
 
 /// The scale-up of a wake.
@@ -58,6 +59,7 @@ impl Draft {
             again: None,
             waits: Vec::new(),
             wake_on_request: None,
+            behind_load_balancers: Vec::new(),
         }
     }
 
@@ -159,7 +161,8 @@ impl Draft {
         let generation = s.workload().generation;
         render::conditions(&mut self.status, &report, generation, s.now);
         self.status.observed_generation = Some(generation);
-        for (reason, note) in render::warnings(s, &self.status) {
+        let warnings = render::warnings(s, &self.status, &self.behind_load_balancers);
+        for (reason, note) in warnings {
             self.warning(reason, note);
         }
         let again = self.again;

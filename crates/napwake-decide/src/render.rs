@@ -43,6 +43,10 @@ pub(crate) const PROBE_ADVICE: &str = "No container has a readiness probe and th
     the app can serve. Give it a readinessProbe that passes only once it can: see \"Readiness \
     probes\" in the documentation of wake on request";
 
+/// ROUTE-55: what to do about a Service in NEGs.
+const LOAD_BALANCER_ADVICE: &str = "Requests through it fail while the workload is paused: see \
+    \"On GKE\" in the documentation of wake on request";
+
 pub(crate) fn pausing(reason: PauseReason) -> &'static str {
     match reason {
         PauseReason::Idle => "Nobody has used it for idleAfter: it is being paused",
@@ -242,20 +246,40 @@ pub(crate) fn conditions(
     }
 }
 
-/// Warnings that go with a change of the conditions, once each.
-pub(crate) fn warnings(s: &Settled, next: &ManagedWorkloadStatus) -> Vec<(&'static str, String)> {
-    let news = |type_| {
-        let message = |status: &ManagedWorkloadStatus| {
-            condition::get(&status.conditions, type_)
-                .map(|known| (known.reason.clone(), known.message.clone()))
-        };
-        message(next).filter(|new| message(s.status()).as_ref() != Some(new))
+/// Warnings that go with a change of the conditions, once each. Of Services that a
+/// load balancer keeps from being routed, once each pause (ROUTE-55).
+pub(crate) fn warnings(
+    s: &Settled,
+    next: &ManagedWorkloadStatus,
+    behind_load_balancers: &[String],
+) -> Vec<(&'static str, String)> {
+    let known = |status: &ManagedWorkloadStatus, type_| {
+        condition::get(&status.conditions, type_)
+            .map(|known| (known.reason.clone(), known.message.clone()))
     };
+    let news =
+        |type_| known(next, type_).filter(|new| known(s.status(), type_).as_ref() != Some(new));
     let failed = news(ConditionType::WakeOnRequest)
         .filter(|(reason, _)| *reason == RouteReason::RoutingFailed.to_string())
         .map(|(_, message)| (event::ROUTING_FAILED, message));
     let unreadable = news(ConditionType::Ready)
         .filter(|_| !s.signals.unreadable.is_empty())
         .map(|(_, message)| (event::INVALID_SETTING, message));
-    [failed, unreadable].into_iter().flatten().collect()
+    let tells = |status: &ManagedWorkloadStatus, told: &str| {
+        known(status, ConditionType::WakeOnRequest).is_some_and(|(_, message)| {
+            !message.starts_with(AT_LAST_PAUSE) && message.contains(told)
+        })
+    };
+    let left_out = behind_load_balancers
+        .iter()
+        .filter(|told| tells(next, told) && !tells(s.status(), told))
+        .map(|told| {
+            let note = format!("{told}. {LOAD_BALANCER_ADVICE}");
+            (event::UNSUPPORTED_LOAD_BALANCER, note)
+        });
+    [failed, unreadable]
+        .into_iter()
+        .flatten()
+        .chain(left_out)
+        .collect()
 }

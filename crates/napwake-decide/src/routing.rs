@@ -20,11 +20,12 @@ use crate::{
     settle::Settled,
     slices::{self, SlicePlan},
     timing::{self, after},
-    world::{Doorman, DoormanPod, DoormanState, Listener, Peer, Seen, Service, Slice},
+    world::{Doorman, DoormanPod, DoormanState, Ingress, Listener, Peer, Seen, Service, Slice},
 };
 
 mod finding;
 mod hand_over;
+mod negs;
 mod records;
 mod survey;
 
@@ -68,12 +69,15 @@ pub(crate) struct Routing {
     outcome: Outcome,
     /// None keeps the condition as it is.
     finding: Option<Finding<RouteReason>>,
+    /// How Services are told of that a load balancer keeps from being routed.
+    behind_load_balancers: Vec<String>,
 }
 
 /// What was observed around the routes, all of it known.
 #[derive(Clone, Debug)]
 pub(crate) struct Sight<'w> {
     pub(crate) services: &'w [Service],
+    pub(crate) ingresses: &'w [Ingress],
     pub(crate) slices: &'w [Slice],
     /// Every doorman pod; none where it's turned off.
     pub(crate) pods: &'w [DoormanPod],
@@ -88,6 +92,7 @@ impl<'w> Sight<'w> {
         if mode != Mode::Stand {
             return Ok(Self {
                 services: world.services.known().map_or(&[], Vec::as_slice),
+                ingresses: &world.ingresses,
                 slices: list(&world.slices, "the EndpointSlices")?,
                 pods: &[],
                 is_disabled: world.doorman == Doorman::Disabled,
@@ -100,6 +105,7 @@ impl<'w> Sight<'w> {
         };
         Ok(Self {
             services: list(&world.services, "the Services")?,
+            ingresses: &world.ingresses,
             slices: list(&world.slices, "the EndpointSlices")?,
             pods,
             is_disabled,
@@ -204,6 +210,7 @@ pub(crate) fn route(s: &Settled, ports: &mut Ports, mode: Mode) -> Routing {
     let mut routing = Routing {
         outcome: outcome(&wanted, shortage, &plan),
         finding: finding::finding(s, &found, &doorman),
+        behind_load_balancers: finding::behind_load_balancers(&found.surveyed),
         doorman,
         writes: plan.writes,
         checks: plan.checks,
@@ -246,6 +253,7 @@ impl Routing {
             again: Vec::new(),
             outcome: Outcome::Unknown,
             finding: None,
+            behind_load_balancers: Vec::new(),
         }
     }
 
@@ -279,6 +287,7 @@ impl Routing {
         draft.checks = self.checks;
         draft.reads = self.reads;
         draft.wake_on_request = self.finding;
+        draft.behind_load_balancers = self.behind_load_balancers;
         for (cause, until) in self.waits {
             draft.wait(cause, until);
         }

@@ -27,8 +27,10 @@ use napwake_api::{
 };
 
 mod failures;
+mod load_balancers;
 
 pub use failures::{SliceFailure, SliceProblem};
+pub use load_balancers::{Ingress, NegSign};
 
 /// Labels or annotations, as Kubernetes keeps them.
 pub type Map = BTreeMap<String, String>;
@@ -87,6 +89,8 @@ pub struct World {
     /// pods may be left out, and those that can't be read, but not those that a
     /// route in the status names: if one of those can't be read, all are `Unknown`.
     pub services: Seen<Vec<Service>>,
+    /// The Ingresses of the namespace. Those that can't be read are passed over.
+    pub ingresses: Vec<Ingress>,
     /// The EndpointSlices of those Services that Napwake manages, by label, and
     /// those of a name that Napwake would use, whatever they say and whoever manages
     /// them, where the observer knows of them.
@@ -262,6 +266,9 @@ pub struct Service {
     pub internal_traffic: TrafficPolicy,
     /// `spec.publishNotReadyAddresses`.
     pub publishes: Publishes,
+    /// What its annotations say of GKE's network endpoint groups; what can't be read
+    /// says nothing (T-90).
+    pub negs: BTreeSet<NegSign>,
 }
 
 impl Service {

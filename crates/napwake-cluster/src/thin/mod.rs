@@ -9,12 +9,14 @@
 //! they skip can make them fail.
 
 mod deserialize;
+mod ingress;
 mod namespace;
 mod pod;
 mod service;
 mod slice;
 
 pub use self::{
+    ingress::{Ingress, IngressSpec},
     namespace::{Namespace, NamespacePhase, NamespaceStatus},
     pod::{Pod, PodPhase, PodSpec, PodStatus},
     service::{

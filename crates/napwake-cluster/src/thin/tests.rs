@@ -204,6 +204,33 @@ fn namespaces(#[case] object: &Value, #[case] terminating: bool) {
     assert_eq!(read.is_terminating(), terminating);
 }
 
+fn backend(service: &str) -> Value {
+    json!({"service": {"name": service, "port": {"number": 80}}})
+}
+
+/// T-92: each path's backend and the default one, and nothing that isn't a Service.
+#[rstest]
+#[case::nothing(&json!({}), &[])]
+#[case::null(&json!({"rules": null, "defaultBackend": null}), &[])]
+#[case::no_paths(&json!({"rules": [{"host": "a.example"}, {"http": {"paths": null}}]}), &[])]
+#[case::default(&json!({"defaultBackend": backend("a")}), &["a"])]
+#[case::resource(&json!({"defaultBackend": {"resource": {"kind": "Bucket", "name": "b"}}}), &[])]
+#[case::both(
+    &json!({
+        "defaultBackend": backend("c"),
+        "rules": [
+            {"http": {"paths": [{"backend": backend("a")}, {"backend": backend("b")}]}},
+            {"http": {"paths": [{"backend": backend("a")}]}},
+        ],
+    }),
+    &["a", "b", "c"]
+)]
+fn an_ingress_uses_services(#[case] spec: &Value, #[case] expected: &[&str]) {
+    let read: Ingress = from_value(json!({"metadata": {"name": "web"}, "spec": spec})).unwrap();
+    let services: Vec<_> = read.spec.services().into_iter().collect();
+    assert_eq!(services, expected);
+}
+
 #[test]
 fn paths_are_the_apis() {
     assert_eq!(
@@ -211,6 +238,10 @@ fn paths_are_the_apis() {
         "/apis/discovery.k8s.io/v1/namespaces/shop/endpointslices"
     );
     assert_eq!(Service::url_path(&(), None), "/api/v1/services");
+    assert_eq!(
+        Ingress::url_path(&(), None),
+        "/apis/networking.k8s.io/v1/ingresses"
+    );
     assert_eq!(Pod::url_path(&(), None), "/api/v1/pods");
     assert_eq!(Namespace::url_path(&(), None), "/api/v1/namespaces");
 }

@@ -96,6 +96,18 @@ fn routed(s: &Settled, surveyed: &[Surveyed]) -> String {
     render::with_notes(base, &notes)
 }
 
+/// What is told of the Services that a load balancer keeps from being routed, as the
+/// condition has it.
+pub(super) fn behind_load_balancers(surveyed: &[Surveyed]) -> Vec<String> {
+    let told = surveyed.iter().filter_map(|one| match &one.verdict {
+        Verdict::Leave { reason, cause } if *reason == RouteReason::UnsupportedLoadBalancer => {
+            Some(render::left_out(&one.service.name, cause))
+        }
+        Verdict::Leave { .. } | Verdict::Route { .. } => None,
+    });
+    told.collect()
+}
+
 /// To be routed, and nothing is yet.
 fn opening(s: &Settled) -> (RouteReason, String) {
     let is_new = s.status().pause.as_ref().is_none_or(|pause| {

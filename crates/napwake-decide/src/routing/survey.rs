@@ -9,10 +9,10 @@ use napwake_api::{
     workload::{IpFamily, RoutePort},
 };
 
-use super::Sight;
+use super::{Sight, negs};
 use crate::{
     ports::Claim,
-    world::{Map, Protocol, Service, ServiceKind, ServicePort, TrafficPolicy},
+    world::{Ingress, Map, Protocol, Service, ServiceKind, ServicePort, TrafficPolicy},
 };
 
 /// A Service that selects the pods.
@@ -70,8 +70,8 @@ pub(crate) fn selecting<'w>(sight: &Sight<'w>, labels: &Map) -> Vec<&'w Service>
 
 /// Judges every Service that selects the pods.
 ///
-/// Here the rest of the page's table has its place: Services in NEGs, and
-/// those that other workloads' Ready pods serve.
+/// Here the rest of the page's table has its place: Services that other workloads'
+/// Ready pods serve.
 pub(crate) fn survey<'w>(sight: &Sight<'w>, labels: &Map) -> Vec<Surveyed<'w>> {
     let families: BTreeSet<IpFamily> = sight
         .pods
@@ -82,12 +82,16 @@ pub(crate) fn survey<'w>(sight: &Sight<'w>, labels: &Map) -> Vec<Surveyed<'w>> {
         .into_iter()
         .map(|service| Surveyed {
             service,
-            verdict: judge(service, &families),
+            verdict: judge(service, &families, sight.ingresses),
         })
         .collect()
 }
 
-fn judge<'w>(service: &'w Service, doorman: &BTreeSet<IpFamily>) -> Verdict<'w> {
+fn judge<'w>(
+    service: &'w Service,
+    doorman: &BTreeSet<IpFamily>,
+    ingresses: &[Ingress],
+) -> Verdict<'w> {
     let leave = |reason, cause: &str| Verdict::Leave {
         reason,
         cause: cause.to_owned(),
@@ -106,6 +110,9 @@ fn judge<'w>(service: &'w Service, doorman: &BTreeSet<IpFamily>) -> Verdict<'w> 
             RouteReason::NoServices,
             "it has no TCP port outside napwake.dev/doorman-ignore-ports",
         );
+    }
+    if let Some(cause) = negs::in_negs(service, ingresses) {
+        return leave(RouteReason::UnsupportedLoadBalancer, &cause); // ROUTE-54
     }
     if service.internal_traffic == TrafficPolicy::Local {
         return leave(

@@ -10,6 +10,7 @@ pub(crate) fn empty() -> Cluster {
         now: "2026-11-30T08:00:00Z".parse().expect("a time"),
         apps: BTreeMap::new(),
         services: Vec::new(),
+        ingresses: Vec::new(),
         slices: BTreeMap::new(),
         doorman: Doorman::Enabled(Seen::Known(vec![doorman_pod(1), doorman_pod(2)])),
         ports: Ports::new(Caps::default()),
@@ -156,6 +157,7 @@ pub(crate) fn service(name: &str, uid: &str) -> Service {
         ports: vec![port("", 80)],
         internal_traffic: TrafficPolicy::Cluster,
         publishes: Publishes::ReadyPods,
+        negs: BTreeSet::new(),
     }
 }
 

@@ -22,13 +22,10 @@ use napwake_decide::world::{
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::{layered::Versioned, thin};
+use super::{layered::Versioned, negs, thin};
 
 /// The label by which newer clusters say in which zone a pod runs.
 const ZONE: &str = "topology.kubernetes.io/zone";
-
-/// Annotations of cloud providers that say how a Service is reached.
-const CLOUD: &str = "cloud.google.com/";
 
 /// A ManagedWorkload.
 #[derive(Clone, Debug, PartialEq)]
@@ -70,6 +67,8 @@ pub(crate) struct ObservedNamespace {
 pub(crate) struct ObservedService {
     pub(crate) namespace: String,
     pub(crate) version: String,
+    /// Annotations that can't be read, and why.
+    pub(crate) unreadable: BTreeMap<&'static str, String>,
     pub(crate) service: Service,
 }
 
@@ -212,17 +211,16 @@ pub(crate) fn service(object: shared::Service) -> ObservedService {
         _ if headless => ServiceKind::Headless,
         _ => ServiceKind::Proxied,
     };
-    let annotations = meta
+    let negs = meta
         .annotations
-        .into_iter()
-        .flatten()
-        .filter(|(key, _)| is_ours(key) || key.starts_with(CLOUD))
-        .collect();
+        .as_ref()
+        .map(negs::read)
+        .unwrap_or_default();
     let service = Service {
         name: meta.name.unwrap_or_default(),
         uid: meta.uid.unwrap_or_default(),
         deleted: time(meta.deletion_timestamp),
-        annotations,
+        annotations: ours(meta.annotations),
         selector: spec.selector,
         kind,
         families: spec.ip_families.into_iter().map(family).collect(),
@@ -236,10 +234,12 @@ pub(crate) fn service(object: shared::Service) -> ObservedService {
         } else {
             Publishes::ReadyPods
         },
+        negs: negs.signs,
     };
     ObservedService {
         namespace: meta.namespace.unwrap_or_default(),
         version: meta.resource_version.unwrap_or_default(),
+        unreadable: negs.unreadable,
         service,
     }
 }

@@ -27,6 +27,7 @@ use super::{
         ObservedNamespace, ObservedPod, ObservedService, ObservedSlice, ObservedTarget,
         ObservedWorkload,
     },
+    ingresses::ObservedIngress,
     layered::{Key, Layered, Look},
     slice_ledger::SliceLedger,
 };
@@ -51,6 +52,7 @@ pub(crate) struct Index {
     pub(super) stateful_sets: Layered<ObservedTarget>,
     pub(super) namespaces: Layered<ObservedNamespace>,
     pub(super) services: Layered<ObservedService>,
+    pub(super) ingresses: Layered<ObservedIngress>,
     pub(super) slices: Layered<ObservedSlice>,
     pub(super) pods: Layered<ObservedPod>,
     /// By port: a decision asks for those of few among thousands.
@@ -73,6 +75,7 @@ impl Index {
             stateful_sets: Layered::default(),
             namespaces: Layered::default(),
             services: Layered::default(),
+            ingresses: Layered::default(),
             slices: Layered::default(),
             pods: Layered::default(),
             checks: BTreeMap::new(),

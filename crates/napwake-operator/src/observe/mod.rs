@@ -6,7 +6,9 @@
 mod concerns;
 pub(crate) mod convert;
 mod index;
+mod ingresses;
 mod layered;
+mod negs;
 mod pods;
 mod served;
 mod slice_ledger;

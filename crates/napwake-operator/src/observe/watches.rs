@@ -25,10 +25,11 @@ use tokio::{sync::mpsc, time::Instant};
 
 use super::{
     Concerns,
-    convert::{self, ObservedTarget},
+    convert::{self, ObservedService, ObservedTarget},
     index::{DoormanService, Index},
+    ingresses,
     layered::{Key, Versioned},
-    thin,
+    negs, thin,
 };
 use crate::shared::Shared;
 
@@ -65,6 +66,7 @@ pub(crate) fn start(mut watches: Watches<'_>) -> impl Future<Output = ()> + Send
         watches.targets::<thin::StatefulSet>("statefulsets", &complain),
         watches.namespaces(&complain),
         watches.services(&complain),
+        watches.ingresses(&complain),
         watches.slices(&complain),
     ];
     if let DoormanService::Named { namespace, .. } = watches.doorman {
@@ -120,12 +122,28 @@ impl Watches<'_> {
     fn services(&mut self, complain: &Complain) -> Synced {
         let watch = Watch::<common::Service>::all(self.client)
             .keep(|object| Some(convert::service(object)));
-        let hand = Hand {
-            apply: Index::apply_service,
+        let hand: Hand<ObservedService> = Hand {
+            apply: |index, new, now| {
+                let key = (new.namespace.clone(), new.service.name.clone());
+                negs::tell(index.look_service(&key, now).known().as_deref(), &new);
+                index.apply_service(new, now)
+            },
             delete: Index::delete_service,
             spoil: |index, key, object, now| index.spoil_service(key, object.error.clone(), now),
         };
         self.start("services", watch, &hand, complain)
+    }
+
+    /// One that can't be read is passed over: which Services it uses can't be told.
+    fn ingresses(&mut self, complain: &Complain) -> Synced {
+        let watch = Watch::<common::Ingress>::all(self.client)
+            .keep(|object| Some(ingresses::ingress(object)));
+        let hand = Hand {
+            apply: Index::apply_ingress,
+            delete: Index::delete_ingress,
+            spoil: |index, key, _, now| index.delete_ingress(key, "", now),
+        };
+        self.start("ingresses", watch, &hand, complain)
     }
 
     /// Ours alone (ROUTE-35).

@@ -51,6 +51,7 @@ impl Index {
                 deleted: namespace.deleted,
             }),
             services,
+            ingresses: self.ingresses_within(&key.namespace, now),
             slices: Seen::Known(slices),
             served: Seen::Unknown("not read".to_owned()),
             doorman: self.doorman(now),
@@ -103,6 +104,10 @@ impl Index {
             TargetKind::Deployment => &self.deployments,
             TargetKind::StatefulSet => &self.stateful_sets,
         }
+    }
+
+    pub(super) fn look_service(&self, key: &Key, now: Instant) -> Look<ObservedService> {
+        self.services.look(key, now)
     }
 
     pub(super) fn services_within<'a>(

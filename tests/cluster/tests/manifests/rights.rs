@@ -111,6 +111,7 @@ fn the_operator_has_these_rights_and_no_other() {
             "apps/statefulsets/scale: patch",
             "/services: list watch",
             "/namespaces: list watch",
+            "networking.k8s.io/ingresses: list watch",
             "/pods: list",
             "discovery.k8s.io/endpointslices: get list watch create patch delete",
             "discovery.k8s.io/endpointslices/restricted: create",
