@@ -50,8 +50,9 @@ pub(super) fn run(wish: &Wish, progress: &Progress) -> Result<Counts, SuiteError
                 progress.line(format_args!("  {name}: good, {inputs} inputs"));
             } else {
                 counts.failed += 1;
+                let words = last_words(&fs::read_to_string(&log).unwrap_or_default());
                 let log = log.display();
-                progress.line(format_args!("  {name}: FAILED, its words are in {log}"));
+                progress.line(format_args!("  {name}: FAILED, as {log} says:\n{words}"));
             }
         }
     }
@@ -147,6 +148,25 @@ fn found_inputs(found: &Path) -> Result<PathBuf, SuiteError> {
     Ok(inputs)
 }
 
+/// How many of a failed target's last lines are shown.
+const SHOWN_LINES: usize = 20;
+
+/// How much of each: an input may be all one line.
+const SHOWN_CHARS: usize = 300;
+
+/// What a target that failed said last, without its progress, its stack and its
+/// statistics: the panic, what was fed, and the file that keeps it.
+fn last_words(log: &str) -> String {
+    let says_why = |line: &&str| {
+        let line = line.trim_start();
+        !line.is_empty() && !line.starts_with('#') && !line.starts_with("stat::")
+    };
+    let lines: Vec<_> = log.lines().filter(says_why).collect();
+    let last = lines.iter().skip(lines.len().saturating_sub(SHOWN_LINES));
+    let cut = last.map(|line| line.chars().take(SHOWN_CHARS).collect::<String>());
+    cut.collect::<Vec<_>>().join("\n")
+}
+
 /// How many inputs there were, as the fuzzer's last words say.
 fn inputs(log: &Path) -> String {
     let words = fs::read_to_string(log).unwrap_or_default();
@@ -155,4 +175,30 @@ fn inputs(log: &Path) -> String {
         .filter_map(|line| line.strip_prefix("stat::number_of_executed_units:"))
         .next_back();
     executed.map_or_else(|| "?".to_owned(), |count| count.trim().to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_failed_target_s_panic_and_input_are_shown() {
+        let stack = "    #7 0x55d in fuzz\n".repeat(60);
+        let fed = "x".repeat(20_000);
+        let log = format!(
+            "#2\tINITED cov: 9 ft: 9\n#512\tNEW cov: 11\n\n\
+             thread '<unnamed>' (7) panicked at gate/src/head.rs:9:5:\nnot whole\n\
+             ==7== ERROR: libFuzzer: deadly signal\n{stack}\
+             SUMMARY: libFuzzer: deadly signal\n{fed}\n\
+             artifact_prefix='found/head/'; Test unit written to found/head/crash-1\n\
+             stat::number_of_executed_units: 512\n"
+        );
+        let words = last_words(&log);
+        let lines: Vec<_> = words.lines().collect();
+        assert!(lines[0].contains("panicked at gate/src/head.rs"), "{words}");
+        assert_eq!(lines[1], "not whole");
+        assert!(words.ends_with("Test unit written to found/head/crash-1"));
+        assert!(!words.contains("NEW") && !words.contains("#7"), "{words}");
+        assert!(lines.iter().all(|line| line.len() <= SHOWN_CHARS));
+    }
 }
