@@ -9,6 +9,7 @@ use napwake_tests_process::{
     doorman::Doorman,
     ensure,
     route::{Draft, Route},
+    wait,
     world::World,
 };
 
@@ -174,4 +175,22 @@ pub(crate) async fn answer(from: IpAddr, to: SocketAddr, bytes: &[u8]) -> Result
         "a reset may lose the answer: {ending:?}"
     );
     Answer::read(&ending.text())
+}
+
+/// Waits for the asleep page there, and gives its token.
+pub(crate) async fn until_asleep(from: IpAddr, to: SocketAddr) -> Result<String> {
+    let opens = opening("/");
+    let probe = || answer(from, to, &opens);
+    let is_asleep = |page: &Answer| page.is_asleep_page("200 OK").is_ok();
+    let page = wait::until("the asleep page", SOON, probe, is_asleep).await?;
+    page.token()
+}
+
+/// Waits for the waking-up page there.
+pub(crate) async fn until_waking(from: IpAddr, to: SocketAddr) -> Result<()> {
+    let opens = opening("/");
+    let probe = || answer(from, to, &opens);
+    let is_waking = |page: &Answer| page.is_waking_page().is_ok();
+    wait::until("the waking-up page", SOON, probe, is_waking).await?;
+    Ok(())
 }

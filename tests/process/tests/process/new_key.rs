@@ -1,11 +1,6 @@
 //! The wake key's Secret is emptied or damaged while people press buttons.
 
-use std::{
-    cell::Cell,
-    convert::Infallible,
-    net::{IpAddr, SocketAddr},
-    time::Duration,
-};
+use std::{cell::Cell, convert::Infallible, net::IpAddr, time::Duration};
 
 use futures::future::try_join_all;
 use k8s_openapi::api::core::v1::Secret;
@@ -20,7 +15,7 @@ use napwake_tests_process::{
 };
 use tokio::time::{MissedTickBehavior, interval};
 
-use crate::browsers::{Answer, answer, clicking, opening};
+use crate::browsers::{answer, clicking, until_asleep, until_waking};
 
 /// The wake key's Secret.
 const SECRET: &str = "napwake-doorman-wake-key";
@@ -86,8 +81,8 @@ impl<'w> Load<'w> {
             (two, one)
         };
         // Both have seen it then.
-        asleep(from, route.at(takes)).await?;
-        let token = asleep(from, route.at(shows)).await?;
+        until_asleep(from, route.at(takes)).await?;
+        let token = until_asleep(from, route.at(shows)).await?;
         answer(from, route.at(takes), &clicking(&token))
             .await?
             .is_waking_page()
@@ -97,7 +92,7 @@ impl<'w> Load<'w> {
     /// have seen the click before it goes, so neither can show the page of old.
     async fn anew(&self, from: IpAddr, route: &Route<'w>) -> Result<Route<'w>> {
         for doorman in self.doormen {
-            waking(from, route.at(doorman)).await?;
+            until_waking(from, route.at(doorman)).await?;
         }
         route.drop_workload().await?;
         let draft = self.world.route(&route.name).asking().at_port_of(route);
@@ -118,31 +113,16 @@ impl<'w> Load<'w> {
         let from = self.world.caller(5);
         let [one, two] = self.doormen.map(|doorman| shown.at(doorman));
         let probe = || async {
-            let tokens = (asleep(from, one).await?, asleep(from, two).await?);
+            let tokens = (
+                until_asleep(from, one).await?,
+                until_asleep(from, two).await?,
+            );
             Ok((key_of(&tokens.0).to_owned(), key_of(&tokens.1).to_owned()))
         };
         let both = |(one, two): &(String, String)| one == two && one != old;
         wait::until("another key at both", SWITCHES, probe, both).await?;
         Ok(())
     }
-}
-
-/// Waits for the asleep page there, and gives its token.
-async fn asleep(from: IpAddr, to: SocketAddr) -> Result<String> {
-    let opens = opening("/");
-    let probe = || answer(from, to, &opens);
-    let is_asleep = |page: &Answer| page.is_asleep_page("200 OK").is_ok();
-    let page = wait::until("the asleep page", SOON, probe, is_asleep).await?;
-    page.token()
-}
-
-/// Waits for the waking-up page there.
-async fn waking(from: IpAddr, to: SocketAddr) -> Result<()> {
-    let opens = opening("/");
-    let probe = || answer(from, to, &opens);
-    let is_waking = |page: &Answer| page.is_waking_page().is_ok();
-    wait::until("the waking-up page", SOON, probe, is_waking).await?;
-    Ok(())
 }
 
 /// A token begins with the name of its key.
@@ -202,7 +182,7 @@ async fn no_click_fails_for_a_change_of_the_key() {
         };
         let changes = async {
             load.goes_on().await?;
-            let token = asleep(world.caller(5), shown.at(&one)).await?;
+            let token = until_asleep(world.caller(5), shown.at(&one)).await?;
             let before = key_of(&token);
 
             patch(world, "--type=merge", r#"{"data":{"key":"c2hvcnQ="}}"#).await?;
@@ -210,7 +190,7 @@ async fn no_click_fails_for_a_change_of_the_key() {
             let what = "both doormen to complain of it";
             wait::until(what, SWITCHES, told, |told| *told == [true, true]).await?;
             load.goes_on().await?;
-            let token = asleep(world.caller(5), shown.at(&two)).await?;
+            let token = until_asleep(world.caller(5), shown.at(&two)).await?;
             ensure!(key_of(&token) == before, "another key signs");
             let found = held(world).await?;
             ensure!(found.as_deref() == Some(b"short"), "it was overwritten");
@@ -285,7 +265,7 @@ mod long {
                 load.goes_on().await?;
                 let mut tokens = Vec::new();
                 for (route, doorman) in olds.iter().zip(at) {
-                    tokens.push(asleep(from, route.at(doorman)).await?);
+                    tokens.push(until_asleep(from, route.at(doorman)).await?);
                 }
                 let old = held(world).await?.context("a key")?;
                 let emptied = Instant::now();

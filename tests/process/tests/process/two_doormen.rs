@@ -1,52 +1,105 @@
 //! Two doormen beside each other: one key, one wake a minute, one count.
 
+use std::net::SocketAddr;
+
+use futures::future::try_join_all;
 use k8s_openapi::api::core::v1::Event;
 use kube::api::ListParams;
 use napwake_api::{ManagedWorkload, names::signal, turned_away::TurnedAway};
 use napwake_tests_process::{
     Context, Result, SOON,
     caller::GET,
-    callers, ensure, managed, wait,
+    callers,
+    doorman::Doorman,
+    ensure, managed,
+    route::Route,
+    wait,
     world::{self, World},
 };
 
-use crate::browsers::{Answer, FIREFOX, NAVIGATES, answer, asking, clicking, opening, posting};
+use crate::browsers::{
+    Answer, FIREFOX, NAVIGATES, answer, asking, clicking, opening, posting, until_asleep,
+    until_waking,
+};
+
+/// Over how many workloads side by side people click at both doormen.
+const SIDE_BY_SIDE: usize = 4;
+
+/// How often they do so in all.
+const ROUNDS: usize = 200;
 
 /// TOKEN-16, TOKEN-26, T-10: a page of one doorman may be pressed at the other,
-/// and of clicks at both at the same instant one wakes, round after round.
+/// and of clicks at both at the same instant one wakes, two hundred times.
 #[tokio::test]
 async fn one_click_wakes_over_both_pods() {
     world::with("both", async |world| {
         world.put_wake_key().await?;
-        let mut routes = Vec::new();
-        for number in 0..10 {
-            let draft = world.route(&format!("web-{number}")).asking();
-            routes.push(draft.make().await?);
-        }
-        let (one, two) = (world.doorman().await?, world.second_doorman().await?);
-        for (round, route) in routes.iter().enumerate() {
-            let at = [route.at(&one), route.at(&two)];
-            let page = answer(world.caller(0), at[round % 2], &opening("/")).await?;
-            let click = clicking(&page.token()?);
-            let clicks = (0..8_u16).map(|number| {
-                answer(
-                    world.caller(number % 6),
-                    at[usize::from(number % 2)],
-                    &click,
-                )
-            });
-            let answers = futures::future::try_join_all(clicks).await?;
-            let is_waking = |answer: &&Answer| answer.is_waking_page().is_ok();
-            let woke = answers.iter().filter(is_waking).count();
-            let too_soon = |answer: &&Answer| answer.status == "429 Too Many Requests";
-            let refused = answers.iter().filter(too_soon).count();
-            ensure!((woke, refused) == (1, 7), "round {round}: {answers:?}");
-        }
-        let told = world.told("WokenByRequest", 10).await?;
-        ensure!(told.len() == 10, "{told:?}");
+        let drafts = (0..SIDE_BY_SIDE).map(|number| {
+            let draft = world.route(&format!("web-{number}"));
+            draft.asking().make()
+        });
+        let routes = try_join_all(drafts).await?;
+        // They find the key's Secret empty at the same time.
+        let (one, two) = tokio::try_join!(world.doorman(), world.second_doorman())?;
+        let rounds = routes.into_iter().enumerate();
+        let rounds =
+            rounds.map(|(number, route)| rounds_at_both(world, number, route, [&one, &two]));
+        try_join_all(rounds).await?;
+        let told = world.told("WokenByRequest", ROUNDS).await?;
+        ensure!(told.len() == ROUNDS, "{} wakes", told.len());
         Ok(())
     })
     .await;
+}
+
+/// Round after round over one workload after the other, at the same port.
+async fn rounds_at_both<'w>(
+    world: &'w World,
+    number: usize,
+    mut route: Route<'w>,
+    doormen: [&Doorman; 2],
+) -> Result<()> {
+    for round in 0..ROUNDS / SIDE_BY_SIDE {
+        let at = doormen.map(|doorman| route.at(doorman));
+        clicks_at_both(world, &route, at, number + round)
+            .await
+            .with_context(|| format!("round {round} over {}", route.name))?;
+        for to in at {
+            until_waking(world.caller(0), to).await?;
+        }
+        route.drop_workload().await?;
+        let draft = world.route(&route.name).asking().at_port_of(&route);
+        route = draft.make().await?;
+    }
+    Ok(())
+}
+
+/// Two people at each doorman press the button of one page: one of the four wakes.
+async fn clicks_at_both(
+    world: &World,
+    route: &Route<'_>,
+    at: [SocketAddr; 2],
+    round: usize,
+) -> Result<()> {
+    // Both have seen that it is asleep then.
+    until_asleep(world.caller(0), at[(round + 1) % 2]).await?;
+    let token = until_asleep(world.caller(0), at[round % 2]).await?;
+    let click = clicking(&token);
+    let who = |one: usize| world.caller(u16::try_from((round + one) % 6).unwrap_or(0));
+    let clicks = (0..4).map(|one| answer(who(one), at[(round + one) % 2], &click));
+    let answers = try_join_all(clicks).await?;
+    let woke: Vec<_> = (0..4)
+        .filter(|one| answers[*one].is_waking_page().is_ok())
+        .collect();
+    let too_soon = |answer: &&Answer| answer.status == "429 Too Many Requests";
+    let refused = answers.iter().filter(too_soon).count();
+    ensure!((woke.len(), refused) == (1, 3), "{answers:?}");
+    let from = route.last_request_from().await?;
+    ensure!(
+        from == Some(who(woke[0]).to_string()),
+        "{from:?} of {woke:?}"
+    );
+    Ok(())
 }
 
 /// TOKEN-22, TOKEN-24, TOKEN-25, T-22, T-23: once the Secret is emptied, both doormen sign
