@@ -199,11 +199,12 @@ async fn everybody_else_is_turned_away() {
     .await;
 }
 
-/// ASK-31: JSON for who asks for it.
+/// ASK-31, ASK-78: JSON for who asks for it, which names nothing of the cluster.
 #[tokio::test]
 async fn a_client_that_asks_for_json_gets_it() {
     world::with("json", async |world| {
-        let route = world.route("web").asking().make().await?;
+        let draft = world.route("quiet-otter").of("brisk-heron").asking();
+        let route = draft.make().await?;
         let doorman = world.doorman().await?;
         let asks = asking("GET /", "curl/8.5.0", &["Accept: application/json"], "");
         let away = answer(world.caller(0), route.at(&doorman), &asks).await?;
@@ -214,6 +215,8 @@ async fn a_client_that_asks_for_json_gets_it() {
         );
         let body: serde_json::Value = serde_json::from_str(&away.body)?;
         ensure!(body["error"] == "asleep", "{body}");
+        let namespace = world.place.namespace.as_str();
+        away.names_none_of(&[namespace, "quiet-otter", "brisk-heron"])?;
         Ok(())
     })
     .await;

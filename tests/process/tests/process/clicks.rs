@@ -19,14 +19,15 @@ async fn sleeps(route: &Route<'_>) -> Result<()> {
     Ok(())
 }
 
-/// ASK-06, ASK-07, ASK-08, ASK-09, ASK-19, ASK-20, ASK-21, ASK-71, TOKEN-26, T-06,
-/// T-07: a person opens the page over plain HTTP and presses the button, with curl
-/// for a browser. That wakes, as an event says; reloads show the waking-up page,
-/// and a second click comes too soon.
+/// ASK-06, ASK-07, ASK-08, ASK-09, ASK-19, ASK-20, ASK-21, ASK-71, ASK-78, AWAY-04,
+/// TOKEN-26, T-06, T-07: a person opens the page over plain HTTP and presses the
+/// button, with curl for a browser. That wakes, as an event says; reloads show the
+/// waking-up page, and a second click comes too soon: its page names nothing of the
+/// cluster either, and nobody was turned away.
 #[tokio::test]
 async fn a_click_wakes() {
     world::with("click", async |world| {
-        let draft = world.route("web").asking();
+        let draft = world.route("quiet-otter").of("brisk-heron").asking();
         let (route, doorman, to) = with_key(world, draft).await?;
         let url = format!("http://{to}/x?y=1");
         let browser = ["-i", "-A", FIREFOX, "-H", "Accept: text/html"];
@@ -47,7 +48,7 @@ async fn a_click_wakes() {
         ensure!(stamp.kind == RequestKind::Click, "{stamp:?}");
         let told = world.told("WokenByRequest", 1).await?;
         ensure!(
-            told == ["A person asked at Service web to wake it"],
+            told == ["A person asked at Service brisk-heron to wake it"],
             "{told:?}"
         );
         curl(&[]).await?.is_waking_page()?;
@@ -55,10 +56,16 @@ async fn a_click_wakes() {
         again.is_asleep_page("429 Too Many Requests")?;
         ensure!(again.header("Retry-After") == "60", "{again:?}");
         ensure!(again.body.contains("try again in a minute"), "{again:?}");
+        let namespace = world.place.namespace.as_str();
+        again.names_none_of(&[namespace, "quiet-otter", "brisk-heron"])?;
         route.enters(&doorman, Phase::Resuming).await?;
         curl(&click).await?.is_waking_page()?;
         let stamps = world.api.stamps(&world.place.namespace);
         ensure!(stamps.len() == 1, "{stamps:?}");
+        let away = doorman
+            .metric("napwake_doorman_wakes_total", &[("result", "turned_away")])
+            .await?;
+        ensure!(away < 0.5, "a person was turned away");
         Ok(())
     })
     .await;
@@ -266,18 +273,21 @@ async fn a_page_shown_while_it_pauses(#[case] then: Phase) {
     .await;
 }
 
-/// T-25: without a key there is no button, and the page says how else to wake it;
-/// an empty Secret that appears is filled, and the button is there.
+/// T-25, ASK-78: without a key there is no button, and the page says how else to wake
+/// it; an empty Secret that appears is filled, and the button is there.
 #[tokio::test]
 async fn without_a_key_there_is_no_button() {
     world::with("nokey", async |world| {
-        let route = world.route("web").asking().make().await?;
+        let draft = world.route("quiet-otter").of("brisk-heron").asking();
+        let route = draft.make().await?;
         let doorman = world.doorman().await?;
         let (from, to) = (world.caller(0), route.at(&doorman));
         let page = answer(from, to, &opening("/")).await?;
         page.is("200 OK")?;
         ensure!(page.body.contains("kubectl napwake wake"), "{page:?}");
         ensure!(page.token().is_err(), "{page:?}");
+        let namespace = world.place.namespace.as_str();
+        page.names_none_of(&[namespace, "quiet-otter", "brisk-heron"])?;
         world.put_wake_key().await?;
         let probe = || async { answer(from, to, &opening("/")).await };
         let page = wait::until("a button", SOON * 3, probe, |page| page.token().is_ok()).await?;
