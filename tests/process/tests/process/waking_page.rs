@@ -10,7 +10,7 @@ use napwake_tests_process::{
     ensure, managed,
     nginx::Nginx,
     route::{Route, Standing},
-    upstream::{PAGE, Upstream},
+    upstream::{PAGE, Upstream, Visit},
     wait,
     world::{self, World},
 };
@@ -19,6 +19,7 @@ use serde_json::json;
 
 use crate::{
     browsers::{Answer, FIREFOX, HOST, NAVIGATES, answer, asking, opening},
+    bytes::client_hello,
     verdicts::each_wakes,
 };
 
@@ -206,7 +207,7 @@ async fn the_page_says_for_how_long(#[case] asks: bool) {
         route
             .write_status(json!({"status": {"resume": resume}}))
             .await?;
-        let _upstream = Upstream::web(world.pod(0)).await?;
+        let upstream = Upstream::web(world.pod(0)).await?;
         let doorman = world.doorman().await?;
         let to = route.at(&doorman);
         let first = answer(world.caller(0), to, &opening("/")).await?;
@@ -220,10 +221,15 @@ async fn the_page_says_for_how_long(#[case] asks: bool) {
         wait::until("a longer time", SOON, probe, |later| *later > said).await?;
         let mut held = Caller::calling(world.caller(0), to, GET).await?;
         held.is_held_for(Duration::from_millis(200)).await?;
+        let mut over_tls = Caller::calling(world.caller(1), to, &client_hello()).await?;
+        over_tls.is_held_for(Duration::from_millis(200)).await?;
         route
             .backend("web-1", world.pod(0), Standing::Ready)
             .await?;
         held.expect(PAGE.as_bytes()).await?;
+        let passed = async || Ok(upstream.visits());
+        let is_tls = |visits: &Vec<Visit>| visits.iter().any(|one| one.bytes == client_hello());
+        wait::until("the handshake to be passed", SOON, passed, is_tls).await?;
         let stamps = world.api.stamps(&world.place.namespace);
         ensure!(stamps.is_empty(), "{stamps:?}");
         Ok(())
