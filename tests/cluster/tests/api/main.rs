@@ -26,6 +26,7 @@ mod faults;
 mod kept_key;
 mod leaders;
 mod life;
+mod one_key;
 mod opting_in;
 mod plugin;
 mod ports;
