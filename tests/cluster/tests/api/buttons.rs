@@ -2,7 +2,13 @@
 
 use std::net::SocketAddr;
 
-use napwake_api::{ManagedWorkloadStatus, workload::Phase};
+use jiff::SignedDuration;
+use napwake_api::{
+    ManagedWorkloadStatus,
+    names::signal,
+    stamp::{LastRequest, RequestKind},
+    workload::Phase,
+};
 use napwake_testkit::{Context, Result, apps::App, ensure, managed, place::Place, wait};
 use napwake_tests_process::{SOON, caller::Caller, hosts::Family};
 use rstest::rstest;
@@ -58,8 +64,25 @@ async fn is_pausing(place: &Place) -> Result<u16> {
     ports.first().copied().context("a port")
 }
 
+/// That it was stamped for a click just now, and an event says that a person asked.
+async fn a_person_asked(stage: &Stage<'_>) -> Result<()> {
+    let stamp = managed::annotation(stage.place(), "web", signal::LAST_REQUEST).await?;
+    let stamp: LastRequest = stamp.context("a stamp")?.parse()?;
+    let ago = managed::now().duration_since(stamp.stamp.at());
+    let is_now = ago.abs() < SignedDuration::try_from(managed::PATIENCE)?;
+    ensure!(stamp.kind == RequestKind::Click && is_now, "{stamp:?}");
+    let told = stage.world.told("WokenByRequest", 1).await?;
+    ensure!(
+        told == ["A person asked at Service web to wake it"],
+        "{told:?}"
+    );
+    Ok(())
+}
+
 /// TOKEN-09, TOKEN-10: the button of a page that was shown while the workload pauses
-/// calls the pause off, or wakes it once it is paused. AWAY-15: nobody was turned away.
+/// calls the pause off, or wakes it once it is paused. ASK-06, ASK-08, ASK-09: the
+/// click is stamped with its time, and an event says that a person asked. AWAY-15:
+/// nobody was turned away.
 #[rstest]
 #[case::calls_the_pause_off("10m", Phase::Pausing)]
 #[case::wakes("0s", Phase::Paused)]
@@ -85,6 +108,7 @@ async fn a_page_shown_while_it_pauses_has_its_button(
             managed::phase(place, "web", Phase::Paused).await?;
         }
         press(stage, to, &token).await?;
+        a_person_asked(stage).await?;
         if pressed == Phase::Paused {
             managed::phase(place, "web", Phase::Resuming).await?;
             target.starts().await?;
