@@ -20,12 +20,14 @@ mod buttons;
     reason = "tests of manifests use more of it"
 )]
 mod chart;
+mod disputed;
 mod doorman_pods;
 mod failures;
 mod faults;
 mod kept_key;
 mod leaders;
 mod life;
+mod load_balancers;
 mod one_key;
 mod opting_in;
 mod plugin;
@@ -36,5 +38,6 @@ mod rest;
 mod rights;
 mod routes;
 mod setup;
+mod strange_services;
 mod turned_away;
 mod validation;

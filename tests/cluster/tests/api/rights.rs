@@ -139,7 +139,26 @@ fn compare(part: &str, spared: &[&str], asked: &[Request]) -> Result<()> {
 /// Gives an account of the test's namespace the rights of this part, and waits
 /// until it has them; who it is. They go with the namespace.
 async fn give(place: &Place, part: &str) -> Result<String> {
-    let [cluster, own] = rules(part);
+    give_rules(place, part, rules(part)).await
+}
+
+/// The same without these verbs for one group's resource in the whole cluster.
+pub(crate) async fn give_without(
+    place: &Place,
+    part: &str,
+    (group, resource, verbs): (&str, &str, &[&str]),
+) -> Result<String> {
+    let [mut cluster, own] = rules(part);
+    for rule in cluster.as_array_mut().into_iter().flatten() {
+        let is_it = rule["apiGroups"][0] == group && rule["resources"][0] == resource;
+        if let Some(given) = rule["verbs"].as_array_mut().filter(|_| is_it) {
+            given.retain(|verb| !verb.as_str().is_some_and(|verb| verbs.contains(&verb)));
+        }
+    }
+    give_rules(place, part, [cluster, own]).await
+}
+
+async fn give_rules(place: &Place, part: &str, [cluster, own]: [Value; 2]) -> Result<String> {
     let namespaces: Api<Namespace> = Api::all(place.client.clone());
     let namespace = namespaces.get(&place.namespace).await?;
     let owner = namespace.owner_ref(&()).context("a namespace has a uid")?;
