@@ -8,20 +8,15 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::Timestamp;
-use napwake_api::{
-    ManagedWorkloadStatus,
-    names::DOORMAN_PORTS,
-    workload::{RoutePort, RouteState},
-};
+use napwake_api::{ManagedWorkloadStatus, names::DOORMAN_PORTS, workload::RoutePort};
 use sha2::{Digest, Sha256};
 
-use crate::{
-    timing::{self, after},
-    world::WorkloadKey,
-};
+use crate::world::WorkloadKey;
 
+mod entry;
 mod pool;
 
+use entry::{Entry, Use, recorded};
 use pool::Pool;
 
 /// How many ports may be held (SET-23, SET-24).
@@ -67,28 +62,6 @@ pub(crate) enum Shortage {
     Workload { ports: usize, cap: usize },
     /// The namespace would hold so many ports, over its cap (ROUTE-68).
     Namespace { ports: usize, cap: usize },
-}
-
-/// What an owner has a port for.
-#[derive(Clone, Debug, PartialEq, Eq)]
-enum Use {
-    /// A route that stands or is being opened.
-    Live { claim: Claim, by: Option<String> },
-    /// A route that leaves, and is served until then.
-    Draining {
-        claim: Claim,
-        until: Option<Timestamp>,
-    },
-    /// Nothing any more, until then.
-    Resting { until: Timestamp },
-}
-
-/// One owner's use of one port.
-#[derive(Clone, Debug, PartialEq, Eq)]
-struct Entry {
-    what: Use,
-    /// Whether a status that was seen records it.
-    recorded: bool,
 }
 
 /// Who holds which doorman port.
@@ -453,82 +426,6 @@ impl Ports {
             idle.find_map(|(until, port)| is_free(until, port).then_some(port))
         })
     }
-}
-
-impl Entry {
-    /// Whether a listener that is found there now is one for a route that's opened
-    /// now, and not for one whose drain is about to end.
-    fn is_told_by_checks(&self, now: Timestamp) -> bool {
-        match self.what {
-            Use::Live { .. } => true,
-            Use::Draining { until, .. } => {
-                until.is_none_or(|until| now < after(until, -timing::DRAIN_ENDS))
-            }
-            Use::Resting { until } => {
-                let ended = after(until, -timing::REST);
-                now >= after(ended, timing::DRAIN_ENDS)
-            }
-        }
-    }
-
-    /// Whether a route has the port.
-    fn is_taken(&self) -> bool {
-        match self.what {
-            Use::Live { .. } | Use::Draining { .. } => true,
-            Use::Resting { .. } => false,
-        }
-    }
-
-    /// Whether nobody else may have the port.
-    fn is_busy(&self, now: Timestamp) -> bool {
-        match self.what {
-            Use::Live { .. } | Use::Draining { .. } => true,
-            Use::Resting { until } => until > now,
-        }
-    }
-
-    /// Whether the port counts against the caps: resting ones don't (T-119),
-    /// and shared ones count where they were taken (T-76).
-    fn is_counted(&self) -> bool {
-        match &self.what {
-            Use::Live { by, .. } => by.is_none(),
-            Use::Draining { .. } => true,
-            Use::Resting { .. } => false,
-        }
-    }
-}
-
-/// What a status records.
-fn recorded(status: &ManagedWorkloadStatus) -> BTreeMap<u16, Entry> {
-    let Some(doorman) = &status.doorman else {
-        return BTreeMap::new();
-    };
-    let entry = |what| Entry {
-        what,
-        recorded: true,
-    };
-    let resting = doorman.resting.iter().map(|resting| {
-        let until = resting.until.0;
-        (resting.port, entry(Use::Resting { until }))
-    });
-    let routes = doorman.routes.iter().map(|route| {
-        let claim = Claim {
-            service: route.service.clone(),
-            port: route.port.clone(),
-        };
-        let what = match route.state {
-            RouteState::Opening | RouteState::Routed => Use::Live {
-                claim,
-                by: route.taken_by.clone(),
-            },
-            RouteState::Draining => Use::Draining {
-                claim,
-                until: route.draining_until.as_ref().map(|until| until.0),
-            },
-        };
-        (route.doorman_port, entry(what))
-    });
-    resting.chain(routes).collect()
 }
 
 /// Where the search for a free port begins.

@@ -1,4 +1,4 @@
-use napwake_api::workload::{DoormanStatus, MicroTime, RestingPort, Route};
+use napwake_api::workload::{DoormanStatus, MicroTime, RestingPort, Route, RouteState};
 use rstest::rstest;
 
 use super::*;

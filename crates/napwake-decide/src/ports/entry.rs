@@ -1,0 +1,107 @@
+//! What one owner has one port for, and how a status records it.
+
+use std::collections::BTreeMap;
+
+use jiff::Timestamp;
+use napwake_api::{ManagedWorkloadStatus, workload::RouteState};
+
+use super::Claim;
+use crate::timing::{self, after};
+
+/// What an owner has a port for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Use {
+    /// A route that stands or is being opened.
+    Live { claim: Claim, by: Option<String> },
+    /// A route that leaves, and is served until then.
+    Draining {
+        claim: Claim,
+        until: Option<Timestamp>,
+    },
+    /// Nothing any more, until then.
+    Resting { until: Timestamp },
+}
+
+/// One owner's use of one port.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Entry {
+    pub(super) what: Use,
+    /// Whether a status that was seen records it.
+    pub(super) recorded: bool,
+}
+
+impl Entry {
+    /// Whether a listener that is found there now is one for a route that's opened
+    /// now, and not for one whose drain is about to end.
+    pub(super) fn is_told_by_checks(&self, now: Timestamp) -> bool {
+        match self.what {
+            Use::Live { .. } => true,
+            Use::Draining { until, .. } => {
+                until.is_none_or(|until| now < after(until, -timing::DRAIN_ENDS))
+            }
+            Use::Resting { until } => {
+                let ended = after(until, -timing::REST);
+                now >= after(ended, timing::DRAIN_ENDS)
+            }
+        }
+    }
+
+    /// Whether a route has the port.
+    pub(super) fn is_taken(&self) -> bool {
+        match self.what {
+            Use::Live { .. } | Use::Draining { .. } => true,
+            Use::Resting { .. } => false,
+        }
+    }
+
+    /// Whether nobody else may have the port.
+    pub(super) fn is_busy(&self, now: Timestamp) -> bool {
+        match self.what {
+            Use::Live { .. } | Use::Draining { .. } => true,
+            Use::Resting { until } => until > now,
+        }
+    }
+
+    /// Whether the port counts against the caps: resting ones don't (T-119),
+    /// and shared ones count where they were taken (T-76).
+    pub(super) fn is_counted(&self) -> bool {
+        match &self.what {
+            Use::Live { by, .. } => by.is_none(),
+            Use::Draining { .. } => true,
+            Use::Resting { .. } => false,
+        }
+    }
+}
+
+/// What a status records.
+pub(super) fn recorded(status: &ManagedWorkloadStatus) -> BTreeMap<u16, Entry> {
+    let Some(doorman) = &status.doorman else {
+        return BTreeMap::new();
+    };
+    let entry = |what| Entry {
+        what,
+        recorded: true,
+    };
+    let resting = doorman.resting.iter().map(|resting| {
+        let until = resting.until.0;
+        (resting.port, entry(Use::Resting { until }))
+    });
+    let routes = doorman.routes.iter().map(|route| {
+        let claim = Claim {
+            service: route.service.clone(),
+            port: route.port.clone(),
+        };
+        let what = match route.state {
+            RouteState::Opening | RouteState::Routed => Use::Live {
+                claim,
+                by: route.taken_by.clone(),
+            },
+            RouteState::Draining => Use::Draining {
+                claim,
+                until: route.draining_until.as_ref().map(|until| until.0),
+            },
+        };
+        (route.doorman_port, entry(what))
+    });
+    resting.chain(routes).collect()
+}
