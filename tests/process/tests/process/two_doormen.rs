@@ -74,7 +74,8 @@ async fn rounds_at_both<'w>(
     Ok(())
 }
 
-/// Two people at each doorman press the button of one page: one of the four wakes.
+/// Two people at each doorman press the button of one page: one of the four wakes. The
+/// others were too soon, or see it waking where they come once that is known.
 async fn clicks_at_both(
     world: &World,
     route: &Route<'_>,
@@ -93,10 +94,14 @@ async fn clicks_at_both(
         .collect();
     let too_soon = |answer: &&Answer| answer.status == "429 Too Many Requests";
     let refused = answers.iter().filter(too_soon).count();
-    ensure!((woke.len(), refused) == (1, 3), "{answers:?}");
+    let statuses: Vec<_> = answers.iter().map(|answer| &answer.status).collect();
+    ensure!(
+        !woke.is_empty() && woke.len() + refused == answers.len(),
+        "{statuses:?}"
+    );
     let from = route.last_request_from().await?;
     ensure!(
-        from == Some(who(woke[0]).to_string()),
+        woke.iter().any(|one| from == Some(who(*one).to_string())),
         "{from:?} of {woke:?}"
     );
     Ok(())
