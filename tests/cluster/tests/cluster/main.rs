@@ -10,6 +10,8 @@
 )]
 
 mod alone;
+mod asking;
+mod checked;
 mod hold;
 mod kept;
 mod life;

@@ -91,7 +91,7 @@ async fn grpcurl_over_grpc(#[case] family: &str) {
     .await;
 }
 
-/// HOLD-05 with a WebSocket by Debian's client for Python: its first message is
+/// HOLD-05, PAGE-17 with a WebSocket by Debian's client for Python: its first message is
 /// echoed.
 #[rstest]
 #[case(IPV4)]

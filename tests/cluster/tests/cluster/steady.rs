@@ -32,6 +32,12 @@ pub(crate) const CHECKS: Calls = Calls {
     answer: "HTTP/1.1 503",
 };
 
+/// Health checks, whoever answers them.
+pub(crate) const PROBES: Calls = Calls {
+    request: CHECKS.request,
+    answer: "HTTP/1.1 ",
+};
+
 impl Calls {
     /// Calls the address while `work` goes on, and gives how many calls were
     /// answered. The first call that isn't answered so is an error at once.
