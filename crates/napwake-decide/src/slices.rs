@@ -199,7 +199,7 @@ impl<'a, 'w> Work<'a, 'w> {
         });
         self.plan.checks.extend(checks);
         self.plan.again.extend(again);
-        self.write(service, spec, found);
+        self.write(&service.name, spec, found);
     }
 
     /// The checks that are to be made now, and when others are due again.
@@ -361,7 +361,7 @@ impl<'a, 'w> Work<'a, 'w> {
 
     /// Writes the slice, leaves it as it is, or takes it away; and asks for the
     /// checks that are missing.
-    fn write(&mut self, service: &Service, spec: Option<SliceSpec>, found: Option<&Slice>) {
+    fn write(&mut self, service: &str, spec: Option<SliceSpec>, found: Option<&Slice>) {
         if let Some(found) = found {
             self.plan.present.push(found.spec.clone());
         }
@@ -373,7 +373,7 @@ impl<'a, 'w> Work<'a, 'w> {
         };
         match found {
             Some(found) if found.spec == spec => {
-                self.note_altered(&service.name, &spec);
+                self.note_altered(service, &spec);
                 self.plan.staying.push(spec);
             }
             _ if self.is_backing_off(service, &spec) => {
@@ -421,12 +421,12 @@ impl<'a, 'w> Work<'a, 'w> {
             .filter(|slice| !shared.contains(slice.spec.service.as_str()))
             .collect();
         for slice in others {
-            self.plan.present.push(slice.spec.clone());
-            if hand_over.keeps(&slice.spec) {
-                self.plan.kept.insert(slice.spec.service.clone());
-            } else {
-                self.delete(slice);
+            let service = &slice.spec.service;
+            let kept = hand_over.kept(&slice.spec);
+            if kept.is_some() {
+                self.plan.kept.insert(service.clone());
             }
+            self.write(service, kept, Some(slice));
         }
     }
 }

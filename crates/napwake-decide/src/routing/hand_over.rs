@@ -47,10 +47,12 @@ impl<'w> HandOver<'w> {
         }
     }
 
-    /// Whether a slice that isn't wanted any more stays for now: its Service
-    /// selects the pods, none is known to serve it in that family, and the doorman
-    /// is there still (ROUTE-63).
-    pub(crate) fn keeps(&self, slice: &SliceSpec) -> bool {
+    /// What a slice that isn't wanted any more says for now: nothing where it goes.
+    ///
+    /// It stays while its Service selects the pods, none is known to serve it in that
+    /// family, and a doorman pod is there still (ROUTE-63). Doorman pods that have
+    /// left are taken out of it, as callers would be refused there.
+    pub(crate) fn kept(&self, slice: &SliceSpec) -> Option<SliceSpec> {
         let is_selected = self
             .selecting
             .as_ref()
@@ -59,21 +61,28 @@ impl<'w> HandOver<'w> {
             .served
             .and_then(|served| served.get(&slice.service))
             .is_some_and(|families| families.contains(&slice.family));
-        self.since.is_some() && is_selected && !is_served && self.is_manned(slice)
+        let is_awaited = self.since.is_some() && is_selected && !is_served;
+        is_awaited.then(|| self.manned(slice)).flatten()
     }
 
-    /// Whether a slice names a Ready doorman pod, as far as is known.
-    fn is_manned(&self, slice: &SliceSpec) -> bool {
+    /// The slice with those of its doorman pods that are Ready, as far as is known;
+    /// none where none is.
+    fn manned(&self, slice: &SliceSpec) -> Option<SliceSpec> {
         let pods = match self.doorman {
             Doorman::Enabled(Seen::Known(pods)) => pods,
-            Doorman::Enabled(Seen::Unknown(_)) => return true,
-            Doorman::Enabled(Seen::Absent) | Doorman::Disabled => return false,
+            Doorman::Enabled(Seen::Unknown(_)) => return Some(slice.clone()),
+            Doorman::Enabled(Seen::Absent) | Doorman::Disabled => return None,
         };
         let is_there = |endpoint: &Endpoint| {
             let mut ready = pods.iter().filter(|pod| pod.state == DoormanState::Ready);
-            ready.any(|pod| pod.addresses.get(&slice.family) == Some(&endpoint.address))
+            ready.any(|pod| {
+                let address = pod.addresses.get(&slice.family);
+                endpoint.pod.as_ref() == Some(&pod.pod) && address == Some(&endpoint.address)
+            })
         };
-        slice.endpoints.iter().any(is_there)
+        let mut slice = slice.clone();
+        slice.endpoints.retain(is_there);
+        (!slice.endpoints.is_empty()).then_some(slice)
     }
 
     /// When to look again, the last time at the bound.

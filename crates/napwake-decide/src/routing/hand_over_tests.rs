@@ -14,6 +14,7 @@ use crate::{
         questions::{pause_with, reason, routes},
     },
     slices::slice_name,
+    world::DoormanPod,
 };
 
 /// `api` has woken, behind a dual-stack Service whose own slices lag by `lag`.
@@ -144,6 +145,24 @@ fn only_a_wake_asks_who_serves_a_service() {
     assert_eq!(cluster.plan("api").expect("there").reads.len(), 0);
     cluster.pause("api");
     assert_eq!(cluster.plan("api").expect("there").reads.len(), 0);
+}
+
+/// A doorman pod that leaves meanwhile, or stands there anew under its address, is
+/// taken out of them: its callers would be refused.
+#[rstest]
+#[case::not_ready(|pod: &mut DoormanPod| pod.state = DoormanState::NotReady)]
+#[case::another_pod(|pod: &mut DoormanPod| pod.pod.uid = "another".to_owned())]
+fn a_doorman_pod_that_leaves_is_taken_out(#[case] leave: fn(&mut DoormanPod)) {
+    let mut cluster = unnamed();
+    leave(&mut cluster.doormen()[0]);
+    cluster.settle();
+    assert_eq!(cluster.slices.len(), 2);
+    for slice in cluster.slices.values() {
+        let [endpoint] = slice.spec.endpoints.as_slice() else {
+            panic!("{slice:#?}");
+        };
+        assert_eq!(endpoint.node.as_deref(), Some("node-2"));
+    }
 }
 
 /// One that is paused again meanwhile stays routed.

@@ -324,3 +324,26 @@ fn what_another_hands_over_is_left_to_it() {
     ];
     live_through(&acts);
 }
+
+/// A doorman pod that goes while a Service is handed over leaves its slices.
+#[test]
+fn a_doorman_pod_may_go_during_a_hand_over() {
+    let acts = [
+        Act::Pass(1),
+        Act::Stamp("worker", signal::PAUSE_REQUESTED),
+        Act::Refuse,
+        Act::Slow(9001),
+        Act::Lag("worker"),
+        Act::Ignore("worker"),
+        Act::Pass(1),
+        Act::Scale("api", 0),
+        Act::Lag("api"),
+        Act::Pass(9),
+        Act::Doorman(1),
+        Act::Lag("api"),
+        Act::Lag("worker"),
+        Act::Pass(4),
+        Act::Crash(0),
+    ];
+    live_through(&acts);
+}

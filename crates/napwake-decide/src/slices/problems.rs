@@ -35,7 +35,7 @@ impl<'w> Work<'_, 'w> {
 
     /// Whether the last write failed and it's too soon for the next; notes the
     /// problem either way.
-    pub(super) fn is_backing_off(&mut self, service: &Service, wanted: &SliceSpec) -> bool {
+    pub(super) fn is_backing_off(&mut self, service: &str, wanted: &SliceSpec) -> bool {
         let Some(failure) = self.failure(&wanted.name) else {
             return false;
         };
@@ -46,7 +46,7 @@ impl<'w> Work<'_, 'w> {
                 return false;
             }
         }
-        self.problem(&service.name, &wanted.name, &failure.why);
+        self.problem(service, &wanted.name, &failure.why);
         is_too_soon
     }
 
