@@ -3,9 +3,13 @@
 
 use std::net::{IpAddr, SocketAddr};
 
+use futures::{StreamExt, TryStreamExt};
 use jiff::Timestamp;
 use k8s_openapi::api::{core::v1::Pod, discovery::v1::EndpointSlice};
-use kube::api::{DeleteParams, Patch, PatchParams};
+use kube::{
+    ResourceExt,
+    api::{DeleteParams, Patch, PatchParams, WatchEvent, WatchParams},
+};
 use napwake_api::{
     ManagedWorkload,
     agreed::ROUTE_DRAIN,
@@ -13,8 +17,9 @@ use napwake_api::{
     stamp::{self, LastRequest},
     workload::Phase,
 };
-use napwake_testkit::{Context, Result, managed, place::Place, wait};
+use napwake_testkit::{Context, Result, bail, managed, place::Place, wait};
 use serde_json::{Value, json};
+use tokio::time::timeout;
 
 use crate::{SOON, doorman::Doorman, hosts::Family, upstream::PORT, world::World};
 
@@ -242,6 +247,41 @@ impl Route<'_> {
     /// `napwake.dev/last-request-from`, if it is set.
     pub async fn last_request_from(&self) -> Result<Option<String>> {
         managed::annotation(self.place(), &self.name, signal::LAST_REQUEST_FROM).await
+    }
+
+    /// Which version of its ManagedWorkload this is.
+    pub async fn version(&self) -> Result<String> {
+        let found = self
+            .place()
+            .api::<ManagedWorkload>()
+            .get(&self.name)
+            .await?;
+        found.metadata.resource_version.context("a version")
+    }
+
+    /// The wakes that the API server took since `version` and until the ManagedWorkload
+    /// was deleted: of each what both annotations said.
+    pub async fn wakes_until_it_went(&self, version: &str) -> Result<Vec<[Option<String>; 2]>> {
+        let api = self.place().api::<ManagedWorkload>();
+        let own = WatchParams::default().disable_bookmarks();
+        let own = own.fields(&format!("metadata.name={}", self.name));
+        let mut changes = api.watch(&own, version).await?.boxed();
+        let mut wakes = vec![[None, None]];
+        loop {
+            let change = timeout(SOON, changes.try_next()).await;
+            match change.with_context(|| format!("wait for the end of {}", self.name))?? {
+                Some(WatchEvent::Modified(object)) => {
+                    let kept = object.annotations();
+                    let said = [signal::LAST_REQUEST, signal::LAST_REQUEST_FROM];
+                    let said = said.map(|name| kept.get(name).cloned());
+                    if wakes.last() != Some(&said) {
+                        wakes.push(said);
+                    }
+                }
+                Some(WatchEvent::Deleted(_)) => return Ok(wakes.split_off(1)),
+                other => bail!("{other:?} of {}", self.name),
+            }
+        }
     }
 
     /// A Pod at `address` and a slice that names it, both saying the same.
