@@ -193,11 +193,28 @@ impl Browser {
 
     /// Has Chromium do something that WebDriver has no command for, by the name and
     /// parameters of its developer tools' protocol.
-    pub async fn devtools(&self, name: &'static str, parameters: Value) -> Result<()> {
-        let command = Box::new(Devtools { name, parameters });
-        let done = self.web.cmd(Command::ExtensionCommand(command)).await;
-        done.with_context(|| format!("have Chromium {name}"))?;
+    pub async fn devtools(&self, name: &str, parameters: Value) -> Result<()> {
+        let command = json!({"cmd": name, "params": parameters});
+        self.chromium("/goog/cdp/execute", command).await?;
         Ok(())
+    }
+
+    /// What Chromium's console has been told since this was asked last: an object each,
+    /// with its `source`, its `level` and its `message`.
+    pub async fn console(&self) -> Result<Vec<Value>> {
+        let told = self.chromium("/se/log", json!({"type": "browser"})).await?;
+        serde_json::from_value(told).context("a list of messages")
+    }
+
+    async fn chromium(&self, endpoint: &'static str, parameters: Value) -> Result<Value> {
+        let what = format!("have Chromium do {endpoint} with {parameters}");
+        let command = Box::new(OfChromium {
+            endpoint,
+            parameters,
+        });
+        let done = self.web.cmd(Command::ExtensionCommand(command)).await;
+        let done = done.and_then(thirtyfour::session::http::CmdResponse::value_json);
+        done.context(what)
     }
 
     async fn tell(&self, kind: Kind) {
@@ -217,16 +234,16 @@ impl Browser {
     }
 }
 
-/// A command of Chromium's developer tools.
+/// A command that only Chromium's driver has.
 #[derive(Debug)]
-struct Devtools {
-    name: &'static str,
+struct OfChromium {
+    endpoint: &'static str,
     parameters: Value,
 }
 
-impl ExtensionCommand for Devtools {
+impl ExtensionCommand for OfChromium {
     fn parameters_json(&self) -> Option<Value> {
-        Some(json!({"cmd": self.name, "params": self.parameters}))
+        Some(self.parameters.clone())
     }
 
     fn method(&self) -> http::Method {
@@ -234,7 +251,7 @@ impl ExtensionCommand for Devtools {
     }
 
     fn endpoint(&self) -> Arc<str> {
-        "/goog/cdp/execute".into()
+        self.endpoint.into()
     }
 }
 

@@ -102,7 +102,11 @@ async fn capabilities(kind: Kind, driver: &Driver) -> Result<Capabilities> {
         Kind::Firefox => ("firefox", "moz:firefoxOptions", firefox()),
         Kind::WebKit => ("MiniBrowser", "webkitgtk:browserOptions", webkit()),
     };
-    let wanted = json!({"browserName": name, "acceptInsecureCerts": true, key: options});
+    let mut wanted = json!({"browserName": name, "acceptInsecureCerts": true, key: options});
+    if name == "chrome" {
+        // Else its driver keeps warnings and errors alone.
+        wanted["goog:loggingPrefs"] = json!({"browser": "ALL"});
+    }
     Ok(serde_json::from_value(wanted)?)
 }
 

@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
-use napwake_api::workload::Phase;
-use napwake_testkit::{apps::App, place};
+use napwake_api::{names::signal, workload::Phase};
+use napwake_testkit::{apps::App, callers, place};
 use napwake_tests_browser::{
-    Result, bail,
-    browser::{self, Kind, Page},
+    Result, SOON, bail,
+    browser::{self, Browser, Kind, Page},
     door::{Door, Number},
     ensure, managed,
     seen::Seen,
@@ -105,6 +105,64 @@ async fn the_back_button_posts_nothing_again(
         .await
     })
     .await;
+}
+
+/// AWAY-15: whatever a person does in a browser, errors included, nobody is turned away:
+/// of all requests only a program's is counted.
+#[rstest]
+#[tokio::test]
+async fn a_person_is_never_turned_away(
+    #[values(Kind::Chromium, Kind::Firefox, Kind::WebKit)] kind: Kind,
+) {
+    place::with("person", async |place| {
+        let app = App::new("web", "http").arg(STARTS_FOR);
+        let door = Door::to(&asleep(&place, &app, asks()).await?, Number::Usual).await?;
+        browser::with(kind, &[], async |browser| {
+            errs(browser, &door).await?;
+            let program = callers::curl(&door.url("/x"), &["-i"]).await?.ok()?;
+            ensure!(program.starts_with("HTTP/1.1 503 "), "{program}");
+            let count = || managed::annotation(&place, "web", signal::TURNED_AWAY);
+            wait::until("a count", SOON, count, Option::is_some).await?;
+            browser.open(&door.url("/x")).await?;
+            browser.press().await?;
+            browser
+                .until("the app's page", |page| page.is_of_app("web"))
+                .await?;
+            Ok(())
+        })
+        .await?;
+        let awake = managed::phase(&place, "web", Phase::Running).await?;
+        let away = awake.turned_away.map(|told| told.requests);
+        ensure!(away == Some(1), "{away:?} were turned away");
+        Ok(())
+    })
+    .await;
+}
+
+/// Opens the page and all that can go wrong on it: a form of the app's that was left
+/// open, a button that has run out, and another site's.
+async fn errs(browser: &Browser, door: &Door) -> Result<()> {
+    let url = door.url("/x");
+    browser.open(&url).await?;
+    browser.web().refresh().await?;
+    let login = "const form = document.createElement('form');
+        form.method = 'post';
+        form.action = '/login';
+        form.innerHTML = '<input name=user value=me><button>Log in</button>';
+        document.querySelector('main').replaceChildren(form);";
+    browser.run(login, Vec::new()).await?;
+    browser.click("form button").await?;
+    let asked = |page: &Page| page.url.ends_with("/login") && page.is_asleep();
+    browser.until("the login's answer", asked).await?;
+    let forget = "document.querySelector('form input').value = 'none';";
+    browser.run(forget, Vec::new()).await?;
+    browser.press().await?;
+    browser.until("the refusal", Page::is_refusal).await?;
+    let site = Site::of(&crate::form(&url, &browser.token().await?)).await?;
+    browser.open(&site.url).await?;
+    browser.click("button").await?;
+    browser.until("the refusal", Page::is_refusal).await?;
+    Ok(())
 }
 
 /// ASK-35: a headless browser under its own name gets no button, and wakes nothing.

@@ -7,6 +7,7 @@ mod access;
 mod asking;
 mod elsewhere;
 mod ingress;
+mod looks;
 mod pictures;
 mod waking;
 

@@ -15,7 +15,8 @@ use napwake_tests_browser::{
 use rstest::rstest;
 use serde_json::json;
 
-/// PAGE-04: an untouched tab asks again about every three seconds, not sooner.
+/// PAGE-02: the page says that it's starting. PAGE-04: an untouched tab asks again
+/// about every three seconds, not sooner.
 /// PAGE-28: its icon is drawn in the page, and nobody asks for one, as for a page
 /// without one.
 #[rstest]
@@ -34,7 +35,8 @@ async fn it_reloads_every_three_seconds(
 
             browser.open(&door.url("/x?y=1")).await?;
             let page = browser.page().await?;
-            ensure!(page.is_waking(), "{page:#?}");
+            let says = "is waking up";
+            ensure!(page.is_waking() && page.text.contains(says), "{page:#?}");
             let count = async || Ok(door.record.count("GET /x?y=1"));
             let bound = Duration::from_mins(1);
             wait::until("five loads", bound, count, |count| *count >= 5).await?;
