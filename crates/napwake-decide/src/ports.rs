@@ -53,6 +53,9 @@ pub(crate) struct Taken {
     pub(crate) by: Option<String>,
 }
 
+/// Whether a port is only reserved, and by whom.
+type Rank<'a> = (bool, &'a str);
+
 /// Why the claims of a workload can't all be served: then none is (T-118).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Shortage {
@@ -282,7 +285,12 @@ impl Ports {
             .map(|(port, entry)| (*port, &entry.what))
             .filter(|(port, _)| !self.is_contested(owner, claim, *port));
         let is_own = matches!(own, Some((_, Use::Live { by: None, .. })));
-        let taker = self.taker(owner, claim).filter(|_| !is_own);
+        let keeps = own.filter(|_| is_own).map(|(port, _)| port);
+        let rank = keeps.map(|port| self.rank(owner, port));
+        let taker = self
+            .taker(owner, claim)
+            .filter(|(theirs, _)| rank.is_none_or(|rank| *theirs < rank))
+            .map(|((_, by), port)| (by, port));
         let (port, by) = match (taker, own) {
             (Some((by, port)), _) => (port, Some(by.to_owned())),
             // Its own; or that of a taker who has left: the record moves here
@@ -333,16 +341,24 @@ impl Ports {
             .filter(move |(other, _)| *other != owner)
     }
 
-    /// Another workload of the namespace that took a port for the claim.
-    fn taker(&self, owner: &WorkloadKey, claim: &Claim) -> Option<(&str, u16)> {
-        self.neighbours(owner).find_map(|(other, entries)| {
+    /// Another workload of the namespace that took a port for the claim, by its rank.
+    fn taker<'a>(&'a self, owner: &WorkloadKey, claim: &Claim) -> Option<(Rank<'a>, u16)> {
+        let taken = |(other, entries): (&'a WorkloadKey, &'a BTreeMap<u16, Entry>)| {
             entries.iter().find_map(|(port, entry)| match &entry.what {
                 Use::Live { claim: held, by } if held == claim && by.is_none() => {
-                    Some((other.name.as_str(), *port))
+                    Some((self.rank(other, *port), *port))
                 }
                 _ => None,
             })
-        })
+        };
+        self.neighbours(owner).filter_map(taken).min()
+    }
+
+    /// Who keeps its port where several took one for the same claim, as one of them
+    /// was about to leave, or for two leaders: the least. Were each to keep its own,
+    /// they would write their slices over each other's without end (T-76).
+    fn rank<'a>(&self, owner: &'a WorkloadKey, port: u16) -> Rank<'a> {
+        (!self.is_recorded(owner, port), &owner.name)
     }
 
     fn check_caps(&self, owner: &WorkloadKey, own: usize) -> Result<(), Shortage> {

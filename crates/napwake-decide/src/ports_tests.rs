@@ -322,3 +322,34 @@ proptest::proptest! {
         }
     }
 }
+
+/// T-76: where two have a port each for one Service port, one of them keeps its own
+/// and the other joins it, whoever is asked first; one that is on record before one
+/// that is only reserved.
+#[rstest]
+#[case::both_on_record(true, "a")]
+#[case::only_the_second(false, "b")]
+fn two_ports_for_one_claim_become_one(#[case] first_recorded: bool, #[case] keeps: &str) {
+    let (a, b) = (owner("n", "a"), owner("n", "b"));
+    let shared = claim("s", 1);
+    let wanted = BTreeSet::from([shared.clone()]);
+    let live = |port| status(vec![route(&shared, port, RouteState::Routed)], &[]);
+    let mut ports = Ports::new(Caps::default());
+    if first_recorded {
+        ports.observe(&a, &live(20_001));
+    } else {
+        ports.assign(&a, &wanted, at(0)).expect("one for the first");
+    }
+    ports.observe(&b, &live(20_002));
+    for _ in 0..2 {
+        for (owner, other) in [(&a, "b"), (&b, "a")] {
+            let taken = &ports.assign(owner, &wanted, at(0)).expect("one")[&shared];
+            let expected = if owner.name == keeps {
+                None
+            } else {
+                Some(other)
+            };
+            assert_eq!(taken.by.as_deref(), expected, "{}", owner.name);
+        }
+    }
+}

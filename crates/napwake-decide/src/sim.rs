@@ -12,6 +12,7 @@ use napwake_api::{
 
 use crate::{Plan, Ports, Seen, World, Write, decide, ports::Caps, world::*};
 
+mod changes;
 mod invariants;
 mod leaders;
 pub(crate) mod objects;
@@ -163,9 +164,10 @@ impl Cluster {
     pub(crate) fn scale(&mut self, name: &str, replicas: i32) {
         if replicas > 0 {
             let is_up = self.replicas(name) > 0;
+            let is_blind = self.unknown.contains(&Part::Target);
             let app = self.app(name);
             // What the operator didn't see it can't give back.
-            let is_seen = is_up && app.outdated.is_none();
+            let is_seen = is_up && !is_blind && app.outdated.is_none();
             app.expected.retain(|_| !is_seen);
             app.expected.insert(replicas);
         }

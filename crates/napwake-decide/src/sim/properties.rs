@@ -347,3 +347,36 @@ fn a_doorman_pod_may_go_during_a_hand_over() {
     ];
     live_through(&acts);
 }
+
+/// Two that took a port each for one Service port, as one was about to leave, come to
+/// share one: they don't write their slices over each other's without end.
+#[test]
+fn two_ports_for_one_service_port_become_one() {
+    let acts = [
+        Act::Pass(1),
+        Act::Stamp("worker", signal::PAUSE_REQUESTED),
+        Act::Stamp("api", signal::PAUSE_REQUESTED),
+        Act::Lag("worker"),
+        Act::Pass(10),
+        Act::Stamp("worker", signal::LAST_REQUEST),
+        Act::Doorman(2),
+        Act::Doorman(1),
+        Act::Suspend("api"),
+        Act::Pass(0),
+        Act::Pass(0),
+    ];
+    live_through(&acts);
+}
+
+/// What was scaled up and down again unseen can't be given back.
+#[test]
+fn replicas_that_nobody_saw_are_forgotten() {
+    let acts = [
+        Act::Pass(1),
+        Act::Stamp("worker", signal::PAUSE_REQUESTED),
+        Act::Blind(Part::Target),
+        Act::Scale("worker", 1),
+        Act::Scale("worker", 0),
+    ];
+    live_through(&acts);
+}
