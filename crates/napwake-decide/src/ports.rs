@@ -188,6 +188,9 @@ impl Ports {
 
     /// Reserves what a plan is about to record, and gives up what earlier ones
     /// had reserved and none recorded.
+    ///
+    /// What it's about to let go of is held until a status says so: a plan may be
+    /// refused over and over, and others would go by it each time.
     pub(crate) fn reserve_planned(
         &mut self,
         owner: &WorkloadKey,
@@ -198,8 +201,11 @@ impl Ports {
             !known.recorded && !planned.contains_key(&port)
         });
         for (port, Entry { what, .. }) in planned {
-            let recorded = self.is_recorded(owner, port);
-            self.set(owner, port, Entry { what, recorded });
+            let known = self.entry(owner, port).filter(|known| known.recorded);
+            let recorded = known.is_some();
+            if known.is_none_or(|known| known.what.hold() <= what.hold()) {
+                self.set(owner, port, Entry { what, recorded });
+            }
         }
     }
 
@@ -289,7 +295,7 @@ impl Ports {
         let rank = keeps.map(|port| self.rank(owner, port));
         let taker = self
             .taker(owner, claim)
-            .filter(|(theirs, _)| rank.is_none_or(|rank| *theirs < rank))
+            .filter(|(theirs, port)| keeps != Some(*port) && rank.is_none_or(|rank| *theirs < rank))
             .map(|((_, by), port)| (by, port));
         let (port, by) = match (taker, own) {
             (Some((by, port)), _) => (port, Some(by.to_owned())),

@@ -22,6 +22,24 @@ pub(super) enum Use {
     Resting { until: Timestamp },
 }
 
+/// How much an owner holds on to a port, from the least.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Hold {
+    Resting,
+    Draining,
+    Live,
+}
+
+impl Use {
+    pub(super) const fn hold(&self) -> Hold {
+        match self {
+            Self::Live { .. } => Hold::Live,
+            Self::Draining { .. } => Hold::Draining,
+            Self::Resting { .. } => Hold::Resting,
+        }
+    }
+}
+
 /// One owner's use of one port.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Entry {

@@ -380,3 +380,18 @@ fn replicas_that_nobody_saw_are_forgotten() {
     ];
     live_through(&acts);
 }
+
+/// A plan to leave that is refused over and over, as it goes by an old view, doesn't
+/// make another workload take over the port and give it back again each time.
+#[test]
+fn a_plan_that_is_refused_moves_no_port() {
+    let acts = [
+        Act::Pass(1),
+        Act::Stamp("api", signal::PAUSE_REQUESTED),
+        Act::Lag("api"),
+        Act::Pass(10),
+        Act::Pass(1789),
+        Act::Stamp("api", signal::LAST_REQUEST),
+    ];
+    live_through(&acts);
+}
