@@ -130,7 +130,7 @@ impl<'w> Sight<'w> {
     }
 
     /// The same, and those of others that have woken and hand over still.
-    fn all_peer_routes(&self) -> impl Iterator<Item = (&'w Peer, &'w Route)> {
+    pub(crate) fn all_peer_routes(&self) -> impl Iterator<Item = (&'w Peer, &'w Route)> {
         self.peers
             .iter()
             .flat_map(|peer| peer.routes.iter().map(move |route| (peer, route)))

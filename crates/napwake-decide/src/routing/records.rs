@@ -127,8 +127,18 @@ fn leave(route: &Route, found: &Found, own: &WorkloadKey, now: Timestamp) -> Lef
             until: micro(after(from, timing::REST)),
         })
     };
-    if route.taken_by.is_some() {
-        return Left::Nothing; // Another workload has it on record.
+    if let Some(by) = &route.taken_by {
+        let mut routes = found.sight.all_peer_routes();
+        let is_theirs =
+            routes.any(|(peer, theirs)| peer.name == *by && theirs.doorman_port == port);
+        if is_theirs || !found.plan.is_pointed_at(&route.service, port) {
+            return Left::Nothing; // Another workload has it on record, or had.
+        }
+        // Both leave at once: somebody must have it on record while a slice stands.
+        return Left::Route(Route {
+            taken_by: None,
+            ..route.clone()
+        });
     }
     let peer = found
         .sight

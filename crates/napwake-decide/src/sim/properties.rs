@@ -395,3 +395,18 @@ fn a_plan_that_is_refused_moves_no_port() {
     ];
     live_through(&acts);
 }
+
+/// Two that wake in one moment hand their Service over: while its slices stand, one of
+/// them has the port on record.
+#[test]
+fn two_may_hand_over_one_service_at_once() {
+    let acts = [
+        Act::Scale("api", 1),
+        Act::Slow(1),
+        Act::Pass(1810),
+        Act::Scale("worker", 1),
+        Act::Ignore("api"),
+        Act::Pass(4),
+    ];
+    live_through(&acts);
+}
