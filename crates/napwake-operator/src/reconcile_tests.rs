@@ -7,8 +7,8 @@ use tokio::time::timeout;
 use super::*;
 use crate::{
     fixtures::{
-        self, NAMESPACE, Server, api, applier, deployment, doorman_pod, doorman_service, namespace,
-        service, slice, slice_json, workload,
+        self, NAMESPACE, SYSTEM, Server, api, applier, deployment, doorman_pod, doorman_service,
+        namespace, service, slice, slice_json, workload,
     },
     observe::{DoormanService, Index},
 };
@@ -254,7 +254,10 @@ async fn a_slice_goes_once_the_pods_own_is_there() {
     index.apply_namespace(namespace(1, json!({})), now);
     index.apply_target(deployment("a", 5, json!({})), now);
     index.apply_service(service("a", "a", 1, json!({})), now);
-    index.apply_slice(slice("a-o1", "a", 1, json!({})), now);
+    let mut of_d1 = slice_json("a-o1", "a", 1, json!({}));
+    of_d1["endpoints"][0]["targetRef"] =
+        json!({"kind": "Pod", "namespace": SYSTEM, "name": "d1", "uid": "pod-d1"});
+    index.apply_slice(slice("a-o1", "a", 1, of_d1), now);
     index.apply_workload(workload("a", 5, awake()), now);
     let reconciler = Reconciler::new(applier(&client, index));
     drop(client);
