@@ -13,10 +13,10 @@ mod model;
 mod slice;
 
 pub use self::board::{Board, Now};
-pub use self::claim::{Claim, ClaimState, Claimant};
+pub use self::claim::{Claim, Claimant};
 pub use self::feed::Feed;
 pub use self::handle::{RouteHandle, Table, TableChanges};
-pub use self::model::{Drain, Pause, Route, RouteKey, ServiceKey, Serving, State, Workload};
+pub use self::model::{Pause, Route, RouteKey, ServiceKey, Serving, State, Workload};
 pub use self::slice::Slice;
 
 #[cfg(test)]

@@ -8,7 +8,8 @@
 //! from accept; [`head`] over what it sends, within [`budget`]; [`caller`],
 //! [`token`] and [`verdict`]; [`answer`] and [`pages`], and [`tally`] where it is
 //! turned away, or [`wake`] and [`allowance`]; [`ready`] and [`pick`] for where it
-//! is passed; [`drain`] for when all this ends early.
+//! is passed; [`drain`] for when all this ends early. Whose the port is that it came
+//! to was [`serving`]'s matter before.
 
 #![cfg_attr(
     not(test),
@@ -31,6 +32,7 @@ pub mod pages;
 pub mod pick;
 pub mod places;
 pub mod ready;
+pub mod serving;
 pub mod tally;
 mod target;
 pub mod token;

@@ -13,30 +13,22 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use jiff::Timestamp;
 use napwake_api::names::DOORMAN_PORTS;
-use napwake_gate::drain::{ROUTE_LISTENS, ROUTE_PASSES};
 use napwake_gate::places::WorkloadKey;
 use napwake_gate::ready::{self, Candidate};
+use napwake_gate::serving::{self, Listed};
 use napwake_net::dial::AddressRule;
 use tokio::sync::watch;
 use tokio::time::Instant;
 
-use super::claim::{Claim, ClaimState, Claimant};
-use super::handle::{RouteHandle, RouteSender, Table, TableChanges};
-use super::model::{Drain, Route, RouteKey, ServiceKey, Serving, Workload};
+use super::claim::{Claim, Claimant};
+use super::handle::{RouteSender, Table, TableChanges};
+use super::model::{Route, RouteKey, ServiceKey, Serving, Workload};
 use super::slice::Slice;
 use crate::pods::Keepers;
 
-/// The present, on both clocks: the steady one for spans, the wall clock to
-/// read what the operator wrote.
-#[derive(Debug, Clone, Copy)]
-pub struct Now {
-    /// The steady clock.
-    pub instant: Instant,
-    /// The wall clock.
-    pub time: Timestamp,
-}
+/// The present, on both clocks.
+pub type Now = serving::Now<Instant>;
 
 /// Everything known of routes.
 #[derive(Debug)]
@@ -254,7 +246,8 @@ impl Board {
     /// A route that ManagedWorkloads list.
     fn put_route(&mut self, key: RouteKey, claimed: Claimed, now: Now) -> bool {
         let before = self.routes.get(&key).map(|kept| kept.serving);
-        let serving = serving(&claimed, before, now);
+        let listed = claimed.iter().map(|(_, listed)| *listed);
+        let serving = Serving::next(listed, before, now);
         let workloads = claimed.into_iter().map(|(workload, _)| workload).collect();
         self.write_route(key, workloads, serving, now.instant)
     }
@@ -265,22 +258,14 @@ impl Board {
         let Some(kept) = self.routes.get(key) else {
             return false;
         };
-        let drain = match kept.serving {
-            Serving::Live => Drain::beginning(now.instant),
-            Serving::Draining(drain) => drain,
-        };
+        let serving = Serving::next([], Some(kept.serving), now);
         // What became of its workloads is still worth knowing (T-110).
         let latest = |old: &Arc<Workload>| {
             let claimant = self.workloads.get(&old.key);
             Arc::clone(claimant.map_or(old, |claimant| &claimant.workload))
         };
         let workloads = kept.workloads.iter().map(latest).collect();
-        self.write_route(
-            key.clone(),
-            workloads,
-            Serving::Draining(drain),
-            now.instant,
-        )
+        self.write_route(key.clone(), workloads, serving, now.instant)
     }
 
     fn write_route(
@@ -371,23 +356,16 @@ impl Board {
     /// Tells the listeners.
     fn publish(&self) {
         let before = self.table.borrow().clone().unwrap_or_default();
-        let mut ports: BTreeMap<u16, (Rank<'_>, RouteHandle)> = BTreeMap::new();
-        for (key, kept) in self.routes.iter().filter(|(_, kept)| kept.open) {
-            let handle = kept.sender.handle();
-            let has_it = before.get(&key.doorman_port);
-            let has_it = has_it.is_some_and(|before| before.is_same(&handle));
-            // Two at once can only be a drain and its successor, a mistake, or a
-            // status that somebody forged; a live route wins, then the one that has
-            // the port, for its callers come there, then the order of names.
-            let rank = (kept.serving != Serving::Live, !has_it, key);
-            let best = ports.get(&key.doorman_port);
-            if best.is_none_or(|(best, _)| rank < *best) {
-                ports.insert(key.doorman_port, (rank, handle));
-            }
-        }
-        let table: Table = ports
+        let open = self.routes.iter().filter(|(_, kept)| kept.open);
+        let open = open.map(|(key, kept)| (key.doorman_port, (kept.serving, key)));
+        let has_it = |port, key: &RouteKey| {
+            let both = before.get(&port).zip(self.routes.get(key));
+            both.is_some_and(|(before, kept)| before.is_same(&kept.sender.handle()))
+        };
+        let handle = |key| Some(self.routes.get(key)?.sender.handle());
+        let table: Table = serving::holders(open, has_it)
             .into_iter()
-            .map(|(port, (_, handle))| (port, handle))
+            .filter_map(|(port, key)| Some((port, handle(key)?)))
             .collect();
         self.table.send_if_modified(|current| {
             let same = current
@@ -413,69 +391,11 @@ impl Board {
 }
 
 /// The workloads that list a route, and how far it is for each.
-type Claimed = Vec<(Arc<Workload>, ClaimState)>;
+type Claimed = Vec<(Arc<Workload>, Listed)>;
 
 /// How often a route without a port is looked at, to forget it once its last
 /// connection is gone.
 const LOOK_AGAIN: Duration = Duration::from_secs(5);
-
-impl Drain {
-    /// A drain that begins now.
-    fn beginning(now: Instant) -> Self {
-        Self {
-            closes: now + ROUTE_LISTENS,
-            cuts: now + ROUTE_PASSES,
-        }
-    }
-
-    /// A drain that was under way before this doorman: the operator ends it at
-    /// `until`.
-    fn until(until: Timestamp, now: Now) -> Self {
-        let left = Duration::try_from(until.duration_since(now.time)).unwrap_or_default();
-        let closes = now.instant + left.min(ROUTE_LISTENS);
-        Self {
-            closes,
-            cuts: closes + ROUTE_PASSES.saturating_sub(ROUTE_LISTENS),
-        }
-    }
-}
-
-/// How a listed route is served: it drains once everybody who lists it says so.
-///
-/// Where it was served before, its drain begins now, by the steady clock: the end
-/// that the operator wrote is by another machine's clock, which may differ from ours
-/// by more than the drain is long (T-12, DRAIN-17). That end counts for a doorman that
-/// finds the drain as it starts. A port's rest of a minute covers both.
-fn serving(claimed: &Claimed, before: Option<Serving>, now: Now) -> Serving {
-    let mut ends = Vec::with_capacity(claimed.len());
-    for (_, state) in claimed {
-        match state {
-            ClaimState::Live => return Serving::Live,
-            ClaimState::Draining(until) => ends.push(*until),
-        }
-    }
-    let recorded = || ends.into_iter().flatten().max();
-    Serving::Draining(match before {
-        Some(Serving::Draining(drain)) => drain,
-        Some(Serving::Live) => Drain::beginning(now.instant),
-        None => recorded().map_or(Drain::beginning(now.instant), |until| {
-            Drain::until(until, now)
-        }),
-    })
-}
-
-impl Serving {
-    /// Whether its port is open.
-    fn is_open(self, now: Instant) -> bool {
-        match self {
-            Self::Live => true,
-            Self::Draining(drain) => now < drain.closes,
-        }
-    }
-}
-
-/// Which of the routes that list one port has it: the lowest.
-type Rank<'a> = (bool, bool, &'a RouteKey);
 
 fn same_routes(left: &Table, right: &Table) -> bool {
     left.len() == right.len()

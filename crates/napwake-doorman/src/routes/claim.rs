@@ -5,12 +5,12 @@
 
 use std::sync::Arc;
 
-use jiff::Timestamp;
 use napwake_api::ManagedWorkload;
 use napwake_api::condition::{ConditionType, Status, TargetReason};
 use napwake_api::names::signal;
-use napwake_api::workload::{Phase, Route as Listed, RouteState};
+use napwake_api::workload::{Phase, Route};
 use napwake_gate::places::WorkloadKey;
+use napwake_gate::serving::Listed;
 
 use super::model::{ServiceKey, State, Workload};
 
@@ -33,17 +33,7 @@ pub struct Claim {
     /// The port on which the doorman listens.
     pub doorman_port: u16,
     /// How far the route is.
-    pub state: ClaimState,
-}
-
-/// How far a route is, for the doorman. A route that is being opened is served
-/// like any other: the operator connects to it as a check (ROUTE-79).
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum ClaimState {
-    /// It is served.
-    Live,
-    /// It is on its way out, and served until then at most.
-    Draining(Option<Timestamp>),
+    pub state: Listed,
 }
 
 impl Claimant {
@@ -107,18 +97,12 @@ impl Claimant {
 }
 
 impl Claim {
-    fn read(route: &Listed, namespace: &str) -> Self {
-        let state = match route.state {
-            RouteState::Opening | RouteState::Routed => ClaimState::Live,
-            RouteState::Draining => {
-                ClaimState::Draining(route.draining_until.as_ref().map(|until| until.0))
-            }
-        };
+    fn read(route: &Route, namespace: &str) -> Self {
         Self {
             service: ServiceKey::new(namespace, &route.service),
             port: route.port.name.as_str().into(),
             doorman_port: route.doorman_port,
-            state,
+            state: Listed::read(route),
         }
     }
 }

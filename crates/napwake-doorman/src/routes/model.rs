@@ -14,6 +14,7 @@ use napwake_api::workload::{Phase, WakeMode, WakePage};
 use napwake_gate::click::Asked;
 use napwake_gate::places::WorkloadKey;
 use napwake_gate::ready::Candidate;
+use napwake_gate::serving;
 use napwake_gate::verdict::{self, Pods, Sleeper, Standing};
 use napwake_gate::wake::newest;
 use tokio::time::Instant;
@@ -74,32 +75,7 @@ pub struct Route {
 }
 
 /// How a route is served.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Serving {
-    /// It holds, wakes and passes.
-    Live,
-    /// It passes and wakes nothing (DRAIN-17 to DRAIN-19).
-    Draining(Drain),
-}
-
-/// The two ends of a draining route.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Drain {
-    /// When its port closes (DRAIN-17).
-    pub closes: Instant,
-    /// When connections passing through are cut (DRAIN-25).
-    pub cuts: Instant,
-}
-
-impl Serving {
-    /// When connections passing through are cut, if the route drains.
-    pub fn cuts(self) -> Option<Instant> {
-        match self {
-            Self::Live => None,
-            Self::Draining(drain) => Some(drain.cuts),
-        }
-    }
-}
+pub type Serving = serving::Serving<Instant>;
 
 /// A workload behind a route.
 #[derive(Debug, Clone)]
