@@ -1,6 +1,5 @@
 //! What tests of several crates share: waiting for a state, namespaces of a
-//! test's own, builders for the objects a test makes, callers, and doorman
-//! processes.
+//! test's own, builders for the objects a test makes, callers, and an ingress.
 //!
 //! Never part of what ships. Waits always have a bound and say what they saw
 //! last.
@@ -14,6 +13,8 @@
 pub mod apps;
 pub mod block;
 pub mod callers;
+pub mod ending;
+pub mod ingress;
 pub mod managed;
 pub mod place;
 pub mod wait;

@@ -7,7 +7,7 @@ use std::process::ExitCode;
 use clap::{Args, Subcommand};
 use napwake_dev::checks::{tidy, trace};
 use napwake_dev::progress::Progress;
-use napwake_dev::suite::{self, Cases, Level, Wish};
+use napwake_dev::suite::{self, Cases, Level, Shape, Wish};
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
@@ -35,6 +35,16 @@ pub(crate) struct Test {
     /// nodes, and use the development one all the same
     #[arg(long, value_name = "NAME")]
     context: Option<String>,
+    /// Levels C and B on a development cluster of another shape: `iptables`, where
+    /// kube-proxy works by iptables, or `nodes`, which has three nodes and name
+    /// resolution, and runs the tests that need them, too
+    #[arg(
+        long,
+        value_name = "SHAPE",
+        default_value = "usual",
+        conflicts_with = "context"
+    )]
+    shape: Shape,
     /// Run only tests whose names have this in them
     filter: Option<String>,
 }
@@ -73,6 +83,7 @@ fn run_tests(test: Test) -> anyhow::Result<ExitCode> {
         cases,
         filter: test.filter,
         context: test.context,
+        shape: test.shape,
     };
     let progress = Progress::new();
     let tally = suite::run(&wish, &progress)?;

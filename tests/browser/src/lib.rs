@@ -15,13 +15,11 @@
 
 pub mod browser;
 pub mod door;
-mod ending;
-pub mod ingress;
 pub mod seen;
 pub mod site;
 pub mod workload;
 
-pub use napwake_testkit::{Context, Result, bail, ensure, managed, wait};
+pub use napwake_testkit::{Context, Result, bail, ending, ensure, ingress, managed, wait};
 
 use std::time::Duration;
 

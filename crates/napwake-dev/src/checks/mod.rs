@@ -3,6 +3,7 @@
 //!
 //! Reads sources and the dependency graph; changes nothing.
 
+pub mod checked;
 pub mod layers;
 pub mod named;
 pub mod sources;

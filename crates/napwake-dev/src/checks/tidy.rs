@@ -8,6 +8,7 @@ use std::{collections::BTreeSet, path::Path, process::Command};
 use anyhow::{Context, Result, ensure};
 
 use super::{
+    checked,
     layers::{CLIENT, HTTP, IMPURE, IMPURE_STD, Kind, LAYERS, Layer},
     sources,
 };
@@ -66,6 +67,7 @@ pub fn run() -> Result<Vec<String>> {
     {
         broken.extend(judge_manifest(path, &sources::read(path)?));
     }
+    broken.extend(checked::run()?);
     Ok(broken)
 }
 

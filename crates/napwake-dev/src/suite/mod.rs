@@ -6,14 +6,17 @@
 mod browsers;
 mod checks;
 mod fuzz;
+mod ingress;
 mod junit;
 mod level;
 mod nextest;
 mod prepare;
+mod shape;
 
 use std::fmt;
 
 pub use level::{Level, UnknownLevel};
+pub use shape::{Shape, UnknownShape};
 
 use crate::cluster::{ClusterError, NameError};
 use crate::files::FileError;
@@ -34,6 +37,9 @@ pub struct Wish {
     pub filter: Option<String>,
     /// A cluster of the user's own for levels C and B, by a context of the kubeconfig.
     pub context: Option<String>,
+    /// What the development cluster of levels C and B is, where it isn't one of
+    /// the user's own.
+    pub shape: Shape,
 }
 
 /// Which cases run.
@@ -90,7 +96,7 @@ pub fn run(wish: &Wish, progress: &Progress) -> Result<Tally, SuiteError> {
             Level::Checks => checks::run(progress),
             Level::Fuzz => fuzz::run(wish, progress)?,
             _ => {
-                let ready = prepare::level(level, wish.context.as_deref(), progress)?;
+                let ready = prepare::level(level, wish, progress)?;
                 nextest::run(level, wish, &ready, progress)?
             }
         };

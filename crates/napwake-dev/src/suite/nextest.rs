@@ -2,7 +2,7 @@
 //! the level needs one. Building stays outside, where the registries are.
 
 use super::prepare::Ready;
-use super::{Cases, Counts, Level, SuiteError, Wish, junit};
+use super::{Cases, Counts, Level, Shape, SuiteError, Wish, junit};
 use crate::progress::Progress;
 use crate::run::RunError;
 use crate::tools::cargo_install;
@@ -55,12 +55,17 @@ fn filter(level: Level, wish: &Wish) -> String {
     } else {
         ""
     };
+    let nodes = if level == Level::C && wish.shape != Shape::Nodes {
+        r" & not test(/(^|::)nodes::/)"
+    } else {
+        ""
+    };
     let name = wish
         .filter
         .as_ref()
         .map(|name| format!(" & test(~{name})"))
         .unwrap_or_default();
-    format!("({}){cases}{name}", level.filter())
+    format!("({}){cases}{nodes}{name}", level.filter())
 }
 
 #[cfg(test)]
@@ -82,5 +87,18 @@ mod tests {
             ..Wish::default()
         };
         assert_eq!(filter(Level::D, &long), "(package(napwake-tests-process))");
+    }
+
+    #[test]
+    fn what_needs_three_nodes_runs_where_they_are() {
+        let needs = "test(/(^|::)nodes::/)";
+        let usual = Wish::default();
+        assert!(filter(Level::C, &usual).contains(&format!("not {needs}")));
+        assert!(!filter(Level::A, &usual).contains(needs));
+        let three = Wish {
+            shape: Shape::Nodes,
+            ..Wish::default()
+        };
+        assert!(!filter(Level::C, &three).contains(needs));
     }
 }

@@ -4,9 +4,9 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use super::{Level, SuiteError, browsers};
+use super::{Level, SuiteError, Wish, browsers, ingress};
 use crate::cargo;
-use crate::cluster::{self, Cluster, ClusterError, ClusterName, NodeCount, Wish};
+use crate::cluster::{self, Cluster, ClusterError, ClusterName, NodeCount};
 use crate::image::{base, test_app};
 use crate::progress::Progress;
 use crate::target::Target;
@@ -15,7 +15,8 @@ use crate::tools::{GoTool, go_install};
 use crate::{files, helm, install, run, user_agents, workspace};
 
 /// Stock clients, and the servers that run as pods from the node's `/usr`.
-const NEEDS: [Need; 11] = [
+const NEEDS: [Need; 12] = [
+    Need::program("setpriv", "util-linux"),
     Need::program("curl", "curl"),
     Need::program("psql", "postgresql-client"),
     Need::program("redis-cli", "redis-tools"),
@@ -90,11 +91,7 @@ fn host_triple() -> String {
 
 /// Prepares a level. Only levels C and B can do with a cluster of the user's own: A
 /// and D need an API server without nodes, the others need none.
-pub(super) fn level(
-    level: Level,
-    context: Option<&str>,
-    progress: &Progress,
-) -> Result<Ready, SuiteError> {
+pub(super) fn level(level: Level, wish: &Wish, progress: &Progress) -> Result<Ready, SuiteError> {
     match level {
         Level::Checks | Level::Fuzz => Ok(Ready {
             place: Place::Here,
@@ -106,9 +103,9 @@ pub(super) fn level(
             variables: vec![("NAPWAKE_HELM", helm::program(progress)?)],
         }),
         Level::A | Level::D => api(progress),
-        Level::C => Ok(whole(context, progress)?.0),
+        Level::C => Ok(whole(wish, progress)?.0),
         Level::B => {
-            let (mut ready, target) = whole(context, progress)?;
+            let (mut ready, target) = whole(wish, progress)?;
             ready
                 .variables
                 .extend(browsers::prepare(&target, progress)?);
@@ -130,9 +127,9 @@ fn functions(progress: &Progress) -> Result<Ready, SuiteError> {
 fn api(progress: &Progress) -> Result<Ready, SuiteError> {
     packages::ensure(&NEEDS, progress)?;
     let grpcurl = go_install(&GRPCURL, progress)?;
-    let wish = Wish {
+    let wish = cluster::Wish {
         nodes: Some(NodeCount::Zero),
-        ..Wish::default()
+        ..cluster::Wish::default()
     };
     let cluster = cluster::up(&named("napwake-api")?, wish, progress)?;
     let mut apply = cluster.kubectl();
@@ -153,11 +150,12 @@ fn api(progress: &Progress) -> Result<Ready, SuiteError> {
 }
 
 /// A whole cluster with Napwake in it: one for both levels that need one.
-fn whole(context: Option<&str>, progress: &Progress) -> Result<(Ready, Target), SuiteError> {
-    let (target, place) = if let Some(context) = context {
+fn whole(wish: &Wish, progress: &Progress) -> Result<(Ready, Target), SuiteError> {
+    let (target, place) = if let Some(context) = &wish.context {
         users_own(context)?
     } else {
-        let cluster = cluster::up(&named("napwake-test")?, Wish::default(), progress)?;
+        let name = named(wish.shape.cluster())?;
+        let cluster = cluster::up(&name, wish.shape.wish(), progress)?;
         (Target::Dev(cluster.clone()), Place::Inside(cluster))
     };
     packages::ensure(&NEEDS, progress)?;
@@ -165,13 +163,12 @@ fn whole(context: Option<&str>, progress: &Progress) -> Result<(Ready, Target), 
     target.load_image(&test_app::image(progress)?)?;
     let values: Option<&Path> = None;
     install::install(&target, values, progress)?;
-    let ready = Ready {
-        place,
-        variables: vec![
-            ("NAPWAKE_GRPCURL", grpcurl),
-            ("NAPWAKE_HELM", helm::program(progress)?),
-        ],
-    };
+    let mut variables = vec![
+        ("NAPWAKE_GRPCURL", grpcurl),
+        ("NAPWAKE_HELM", helm::program(progress)?),
+    ];
+    variables.extend(ingress::prepare(&target, progress)?);
+    let ready = Ready { place, variables };
     Ok((ready, target))
 }
 

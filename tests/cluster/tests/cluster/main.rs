@@ -13,6 +13,7 @@ mod alone;
 mod asking;
 mod checked;
 mod hold;
+mod ingresses;
 mod kept;
 mod life;
 mod own;

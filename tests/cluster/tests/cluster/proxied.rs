@@ -71,6 +71,41 @@ mod long {
         Ok(())
     }
 
+    /// COMPAT-09, COMPAT-10: nginx stands for ingress-nginx, which is built on it and
+    /// has its time-out of 60 seconds. A program's request to an app that takes
+    /// longer to start is a 504 by then, and the app's own answer where the time-out
+    /// is raised to maxWait.
+    #[tokio::test]
+    async fn a_raised_time_out_lets_a_slow_start_through() {
+        place::with("slow", async |place| {
+            let start = Duration::from_secs(90);
+            let app = App::new("web", "http").arg(&format!("-ready-after={}s", start.as_secs()));
+            runs_at_last(&place, &app).await?;
+            managed::pause_routed(&place, "web").await?;
+            let folder = tempfile::tempdir()?;
+            let socket = |name: &str| folder.path().join(name).display().to_string();
+            let (usual, raised) = (socket("usual.sock"), socket("raised.sock"));
+            let to = format!("proxy_pass http://{};", place.address("web").await?);
+            let http = format!(
+                "server {{ listen unix:{usual}; location / {{ {to} }} }}\n\
+                 server {{ listen unix:{raised}; location / {{ {to} proxy_read_timeout 120; }} }}"
+            );
+            let _proxy = Nginx::start(folder.path(), &http).await?;
+            let began = Instant::now();
+            let impatient = async { Ok((ask(&usual, &[]).await?.0, began.elapsed())) };
+            let ((code, took), (patient, body)) =
+                tokio::try_join!(impatient, ask(&raised, &["--max-time", "119"]))?;
+            ensure!(code == "504", "a {code} after {took:?}");
+            ensure!((59..75).contains(&took.as_secs()), "a 504 after {took:?}");
+            ensure!(
+                patient == "200" && body.starts_with("app web-"),
+                "{patient}: {body}"
+            );
+            Ok(())
+        })
+        .await;
+    }
+
     /// PAGE-27: nginx stands for an ingress controller, which has its time-out of
     /// 60 seconds too, with the Service's address for a backend. While an app takes
     /// 150 seconds to start, a browser is never shown the proxy's 504, which a

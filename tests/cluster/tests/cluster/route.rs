@@ -5,7 +5,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Service;
 use kube::ResourceExt;
-use napwake_api::{names::signal, stamp::LastRequest, workload::Phase};
+use napwake_api::{ManagedWorkloadStatus, names::signal, stamp::LastRequest, workload::Phase};
 use napwake_testkit::{
     Context, Result,
     apps::{App, service},
@@ -49,23 +49,28 @@ async fn pauses_under_calls(lookout: &str, rounds: usize) -> bool {
     place::with("refused", async |place| {
         let app = App::new("web", "http").arg("-serve-on=3s");
         setup::manage(&place, &app, json!({"lookout": lookout})).await?;
-        let address = format!("{}:80", place.address("web").await?);
-        setup::until_it_answers(&address).await?;
-        let pods = setup::pod_names(&place, "web").await?;
-        let pauses = async {
-            for round in 1..=rounds {
-                let ended = pause_until_asked(&place).await;
-                ended.with_context(|| format!("pause {round}"))?;
-            }
-            Ok(())
-        };
-        let (answered, ()) = steady::REQUESTS.during(&address, pauses).await?;
-        ensure!(answered >= rounds, "{answered} calls were answered");
-        stayed = setup::pod_names(&place, "web").await? == pods;
+        stayed = pauses(&place, rounds).await?;
         Ok(())
     })
     .await;
     stayed
+}
+
+/// The same with the workload `web`, which runs.
+async fn pauses(place: &Place, rounds: usize) -> Result<bool> {
+    let address = format!("{}:80", place.address("web").await?);
+    setup::until_it_answers(&address).await?;
+    let pods = setup::pod_names(place, "web").await?;
+    let pauses = async {
+        for round in 1..=rounds {
+            let ended = pause_until_asked(place).await;
+            ended.with_context(|| format!("pause {round}"))?;
+        }
+        Ok(())
+    };
+    let (answered, ()) = steady::REQUESTS.during(&address, pauses).await?;
+    ensure!(answered >= rounds, "{answered} calls were answered");
+    Ok(setup::pod_names(place, "web").await? == pods)
 }
 
 /// Asks for a pause and waits until a request at the doorman has ended it.
@@ -96,6 +101,51 @@ fn last_request(text: Option<&str>) -> Option<Timestamp> {
 #[tokio::test]
 async fn no_connection_is_refused_while_it_pauses() {
     pauses_under_calls("0s", 3).await;
+}
+
+/// DRAIN-20: a browser that loads its page over and over, from the one that says that it
+/// wakes through the switch to the app and until the drain is over, never meets a
+/// closed port.
+#[tokio::test]
+async fn no_page_load_meets_a_closed_port_at_the_switch() {
+    place::with("switch", async |place| {
+        setup::asleep(&place, &App::new("web", "http")).await?;
+        let address = format!("{}:80", place.address("web").await?);
+        let drained = async {
+            managed::phase(&place, "web", Phase::Running).await?;
+            let probe = || managed::status(&place, "web");
+            let is_over = |status: &ManagedWorkloadStatus| {
+                let doorman = status.doorman.as_ref();
+                doorman.is_none_or(|doorman| doorman.routes.is_empty())
+            };
+            wait::until("the drain to end", managed::PATIENCE, probe, is_over).await?;
+            Ok(())
+        };
+        let (loads, ()) = steady::LOADS.during(&address, drained).await?;
+        ensure!(loads > 100, "{loads} loads, and a drain takes 30 s");
+        setup::request(&place, "web").await?;
+        Ok(())
+    })
+    .await;
+}
+
+/// COMPAT-14: an app that exits at SIGTERM, whose pods sleep for a few seconds before,
+/// so that kube-proxy has let go of them by then: no connection is refused or lost.
+#[tokio::test]
+async fn a_sleep_before_the_end_lets_no_connection_be_refused() {
+    place::with("sleeps", async |place| {
+        let app = App::new("web", "http");
+        let mut manifest = app.manifest();
+        let container = &mut manifest["spec"]["template"]["spec"]["containers"][0];
+        container["lifecycle"] = json!({"preStop": {"sleep": {"seconds": 3}}});
+        setup::create(&place, app.kind, manifest).await?;
+        let manifest = service("web", "web", &[("", 80, 8080)], &["IPv4"]);
+        place.create::<Service>(manifest).await?;
+        setup::run(&place, &app, json!({})).await?;
+        pauses(&place, 3).await?;
+        Ok(())
+    })
+    .await;
 }
 
 /// HOLD-11, ROUTE-13: constant new connections while it's about to pause: each

@@ -38,6 +38,13 @@ pub(crate) const PROBES: Calls = Calls {
     answer: "HTTP/1.1 ",
 };
 
+/// A browser's page loads, whoever answers them.
+pub(crate) const LOADS: Calls = Calls {
+    request: "GET / HTTP/1.1\r\nHost: web\r\nAccept: text/html\r\nUser-Agent: Mozilla/5.0 \
+              (X11; Linux x86_64; rv:153.0) Gecko/20100101 Firefox/153.0\r\nConnection: close\r\n\r\n",
+    answer: "HTTP/1.1 ",
+};
+
 impl Calls {
     /// Calls the address while `work` goes on, and gives how many calls were
     /// answered. The first call that isn't answered so is an error at once.

@@ -2,4 +2,6 @@
 //! beside them (`.config/nextest.toml` goes by this module's name).
 
 mod doorman;
+mod moved;
+mod nodes;
 mod operator;

@@ -5,19 +5,19 @@
 
 use std::{fs, net::IpAddr, path::Path, process::Stdio};
 
+use anyhow::{Context, Result};
 use k8s_openapi::api::core::v1::Secret;
-use napwake_testkit::{
-    Context, Result,
-    block::{self, Block},
-    callers,
-    place::Place,
-    wait,
-};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use tokio::process::{Child, Command};
 
-use crate::{SOON, ending};
+use crate::{
+    block::{self, Block},
+    callers, ending,
+    managed::PATIENCE,
+    place::Place,
+    wait,
+};
 
 /// The name at which it serves.
 pub const HOST: &str = "shop.napwake.test";
@@ -33,6 +33,24 @@ json-fields: [method, path, protocol, response_code]
 network: {admin-port: 0}
 ";
 
+/// The name of the Gateway, where it has one.
+pub const GATEWAY: &str = "front";
+
+/// What listens for a Gateway's port 80: Contour adds 8000 to those below 1024.
+pub const GATEWAY_PORT: u16 = 8080;
+
+/// The kinds that Contour wants in versions that the Gateway API no longer serves.
+const GATEWAY_LACKS: [&str; 3] = ["tlsroutes", "tcproutes", "backendtlspolicies"];
+
+/// What it's told of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Speaks {
+    /// Ingresses and Contour's own HTTPProxies.
+    Ingress,
+    /// The Gateway API: the Gateway [`GATEWAY`] and its routes.
+    Gateway,
+}
+
 /// A running ingress, gone when it's dropped.
 #[derive(Debug)]
 pub struct Ingress {
@@ -44,6 +62,11 @@ pub struct Ingress {
 impl Ingress {
     /// Starts one for the place's namespace, with a certificate for [`HOST`].
     pub async fn start(place: &Place) -> Result<Self> {
+        Self::start_for(place, Speaks::Ingress).await
+    }
+
+    /// As [`Self::start`], for one of the two ways of telling it.
+    pub async fn start_for(place: &Place, speaks: Speaks) -> Result<Self> {
         let address = Block::take()?.v4(0);
         block::own_addresses().await?;
         let certified = rcgen::generate_simple_self_signed(vec![HOST.to_owned()])?;
@@ -61,14 +84,18 @@ impl Ingress {
             folder,
             processes: Vec::new(),
         };
-        ingress.start_contour(&place.namespace)?;
+        ingress.start_contour(&place.namespace, speaks)?;
         ingress.start_envoy().await?;
         Ok(ingress)
     }
 
-    fn start_contour(&mut self, namespace: &str) -> Result<()> {
+    fn start_contour(&mut self, namespace: &str, speaks: Speaks) -> Result<()> {
         let config = self.folder.path().join("contour.yaml");
-        fs::write(&config, CONFIG)?;
+        let gateway =
+            format!("gateway: {{gatewayRef: {{namespace: {namespace}, name: {GATEWAY}}}}}\n");
+        let is_gateway = speaks == Speaks::Gateway;
+        let more = if is_gateway { gateway.as_str() } else { "" };
+        fs::write(&config, [CONFIG, more].concat())?;
         let address = self.address;
         let mut contour = ending::command(&set("NAPWAKE_CONTOUR")?);
         contour.args(["serve", "--no-incluster", "--insecure"]);
@@ -90,6 +117,9 @@ impl Ingress {
             "envoy-service-https",
         ] {
             contour.arg(format!("--{whose}-address={address}"));
+        }
+        for lacks in GATEWAY_LACKS.iter().filter(|_| is_gateway) {
+            contour.arg(format!("--disable-feature={lacks}"));
         }
         self.spawn(contour, "contour.log")
     }
@@ -141,11 +171,23 @@ impl Ingress {
                 "routes": [route],
             },
         });
-        let (words, text) = (["create", "-f", "-"], proxy.to_string());
+        let url = format!("https://{HOST}{path}");
+        self.serve_by(&proxy, &url).await
+    }
+
+    /// Makes the object, and waits until the URL is served by it.
+    pub async fn serve_by(&self, object: &Value, url: &str) -> Result<()> {
+        let (words, text) = (["create", "-f", "-"], object.to_string());
         let made = callers::run_with("kubectl", &words, &[], text.as_bytes()).await?;
         made.ok()?;
-        // A load balancer's check: the doorman's own 200, which wakes nothing.
-        let url = format!("https://{HOST}{path}{CHECK}");
+        self.until_served(url).await
+    }
+
+    /// Waits until the URL is served.
+    pub async fn until_served(&self, url: &str) -> Result<()> {
+        // A load balancer's check: the doorman's own 200, which wakes nothing, or the
+        // app's.
+        let url = format!("{url}{CHECK}");
         let answer = async || self.curl(&url, &["--user-agent", "GoogleHC/1.0"]).await;
         let is_ok = |answer: &String| {
             answer
@@ -153,22 +195,18 @@ impl Ingress {
                 .next()
                 .is_some_and(|line| line.contains("200"))
         };
-        let served = wait::until("the ingress to serve", SOON, answer, is_ok);
+        let served = wait::until("the ingress to serve", PATIENCE, answer, is_ok);
         served.await.inspect_err(|_| self.tell())?;
         Ok(())
     }
 
     /// One request by curl: the answer's head and body.
     pub async fn curl(&self, url: &str, more: &[&str]) -> Result<String> {
-        let found = [80, 443].map(|port| format!("{HOST}:{port}:{}", self.address));
-        let own = [
-            "--insecure",
-            "--include",
-            "--resolve",
-            &found[0],
-            "--resolve",
-            &found[1],
-        ];
+        let found = [80, 443, GATEWAY_PORT].map(|port| format!("{HOST}:{port}:{}", self.address));
+        let mut own = vec!["--insecure", "--include"];
+        for found in &found {
+            own.extend(["--resolve", found]);
+        }
         callers::curl(url, &[&own, more].concat()).await?.ok()
     }
 
@@ -181,7 +219,7 @@ impl Ingress {
     /// `is_all` of it was written down.
     pub async fn log_until(&self, is_all: impl Fn(&[String]) -> bool) -> Result<Vec<String>> {
         let log = async || self.log();
-        wait::until("the ingress's log", SOON, log, |log| is_all(log)).await
+        wait::until("the ingress's log", PATIENCE, log, |log| is_all(log)).await
     }
 
     fn log(&self) -> Result<Vec<String>> {

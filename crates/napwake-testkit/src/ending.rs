@@ -4,7 +4,7 @@ use tokio::process::Command;
 
 /// A command whose process gets SIGKILL when the thread is gone that started it:
 /// when it's dropped, and when the test itself is killed, too.
-pub(crate) fn command(program: &str) -> Command {
+pub fn command(program: &str) -> Command {
     let mut command = Command::new("setpriv");
     command.args(["--pdeathsig", "KILL", "--", program]);
     command.kill_on_drop(true);

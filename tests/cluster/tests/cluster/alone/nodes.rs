@@ -1,0 +1,168 @@
+//! More than one node: who reaches the doorman from outside, and a node that is
+//! drained. They need three nodes and name resolution: `--shape nodes`.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use k8s_openapi::api::core::v1::{Node, Service};
+use kube::{Api, ResourceExt, api::ListParams};
+use napwake_api::{names::signal, workload::Phase};
+use napwake_testkit::{
+    Context, Result,
+    apps::{App, service},
+    callers, ensure, managed, place,
+    place::Place,
+};
+use serde_json::json;
+
+use crate::{
+    own::{Own, Part},
+    setup, slices, steady,
+};
+
+/// Where the control plane's network is on the nodes' own: callers of the tests come
+/// from there, as if from outside.
+const OUTSIDE: &str = "10.0.0.254";
+
+/// Each node's own IPv4 address, by its name.
+async fn nodes(place: &Place) -> Result<BTreeMap<String, String>> {
+    let api: Api<Node> = Api::all(place.client.clone());
+    let listed = api.list(&ListParams::default()).await?.items;
+    let address = |node: &Node| {
+        let addresses = node.status.as_ref()?.addresses.as_ref()?;
+        let own = |kind: &str, address: &str| kind == "InternalIP" && address.contains('.');
+        let found = addresses.iter().find(|one| own(&one.type_, &one.address))?;
+        Some((node.name_any(), found.address.clone()))
+    };
+    Ok(listed.iter().filter_map(address).collect())
+}
+
+/// The nodes that run a doorman pod.
+async fn manned(own: &Own) -> Result<BTreeSet<String>> {
+    let pods = own.pods(Part::Doorman).await?;
+    let nodes = pods.into_iter().filter_map(|pod| pod.spec?.node_name);
+    Ok(nodes.collect())
+}
+
+/// Makes `web` behind a port of each node, for callers whose nodes have an endpoint of
+/// their own. Gives the port.
+async fn behind_node_ports(place: &Place) -> Result<i32> {
+    let app = App::new("web", "http");
+    setup::start(place, &app).await?;
+    let mut manifest = service("web", "web", &[("", 80, 8080)], &["IPv4"]);
+    manifest["spec"]["type"] = json!("NodePort");
+    manifest["spec"]["externalTrafficPolicy"] = json!("Local");
+    let made = place.create::<Service>(manifest).await?;
+    setup::run(place, &app, json!({})).await?;
+    let ports = made.spec.and_then(|spec| spec.ports).unwrap_or_default();
+    let port = ports.first().and_then(|port| port.node_port);
+    port.context("a port of each node")
+}
+
+/// NET-19, NET-20, COMPAT-15: behind `externalTrafficPolicy: Local`, callers from
+/// outside reach the doorman through the nodes that run one of its pods, by their own
+/// address, and through no other.
+#[tokio::test]
+async fn a_local_service_is_woken_through_nodes_with_a_doorman_pod() {
+    place::with("local", async |place| {
+        let own = Own::of(&place);
+        own.until_settled(Part::Doorman).await?;
+        let port = behind_node_ports(&place).await?;
+        let manned = manned(&own).await?;
+        let nodes = nodes(&place).await?;
+        ensure!(
+            nodes.len() == 3 && manned.len() == 2,
+            "{nodes:?} {manned:?}"
+        );
+        for (node, address) in &nodes {
+            managed::pause_routed(&place, "web").await?;
+            let url = format!("http://{address}:{port}/");
+            if manned.contains(node) {
+                setup::request_to(&url, "web")
+                    .await
+                    .with_context(|| format!("by {node}"))?;
+                let from = managed::annotation(&place, "web", signal::LAST_REQUEST_FROM).await?;
+                ensure!(from.as_deref() == Some(OUTSIDE), "by {node} from {from:?}");
+                managed::phase(&place, "web", Phase::Running).await?;
+            } else {
+                let ended = callers::curl(&url, &["--connect-timeout", "3"]).await?;
+                ensure!(ended.code == Some(28), "by {node}: {ended:?}");
+                let phase = managed::status(&place, "web").await?.phase;
+                ensure!(phase == Some(Phase::Paused), "by {node} it's {phase:?}");
+            }
+        }
+        Ok(())
+    })
+    .await;
+}
+
+/// ROUTE-07: the Service's name leads to its cluster address while it's awake, while
+/// it's paused, and once it has woken.
+#[tokio::test]
+async fn a_services_name_leads_to_its_address_throughout() {
+    place::with("named", async |place| {
+        setup::manage(&place, &App::new("web", "http"), json!({})).await?;
+        let address = place.address("web").await?;
+        let name = format!("web.{}.svc.cluster.local", place.namespace);
+        let resolve = async |when: &str| {
+            let answer = callers::run("getent", &["ahostsv4", &name]).await?.ok()?;
+            let first = answer.split_whitespace().next();
+            ensure!(first == Some(&address), "{when}: {answer}");
+            Ok(())
+        };
+        resolve("awake").await?;
+        managed::pause_routed(&place, "web").await?;
+        resolve("paused").await?;
+        setup::request_to(&format!("http://{name}/"), "web").await?;
+        managed::phase(&place, "web", Phase::Running).await?;
+        resolve("woken").await
+    })
+    .await;
+}
+
+/// DRAIN-05, DRAIN-11: a node that runs a doorman pod is drained, as for an upgrade of
+/// it: of constant calls to a paused Service none is refused, and its slices name
+/// doorman pods of other nodes in the end.
+#[tokio::test]
+async fn a_drained_node_loses_no_connection() {
+    place::with("drained", async |place| {
+        let own = Own::of(&place);
+        own.until_settled(Part::Doorman).await?;
+        own.until_evictable(1).await?;
+        setup::asleep(&place, &App::new("web", "http")).await?;
+        let address = format!("{}:80", place.address("web").await?);
+        let node = manned(&own)
+            .await?
+            .pop_first()
+            .context("a node with a doorman pod")?;
+        let drained = drain(&own, &node);
+        let (answered, ()) = steady::CHECKS.during(&address, drained).await?;
+        ensure!(answered > 0, "nobody called");
+        let left = manned(&own).await?;
+        ensure!(
+            left.len() == 2 && !left.contains(&node),
+            "doorman pods on {left:?}"
+        );
+        ensure!(slices::doormen(&place, "web").await?.len() == 2);
+        setup::request(&place, "web").await?;
+        Ok(())
+    })
+    .await;
+}
+
+/// Drains the node, waits until the doorman is whole without it, and lets it be used
+/// again.
+async fn drain(own: &Own, node: &str) -> Result<()> {
+    let words = [
+        "--ignore-daemonsets",
+        "--delete-emptydir-data",
+        "--timeout=110s",
+    ];
+    let drained = callers::run("kubectl", &[&["drain", node], &words[..]].concat()).await;
+    let settled = match &drained {
+        Ok(_) => own.until_settled(Part::Doorman).await,
+        Err(_) => Ok(()),
+    };
+    callers::run("kubectl", &["uncordon", node]).await?.ok()?;
+    drained?.ok()?;
+    settled
+}
