@@ -13,9 +13,9 @@ use napwake_tests_browser::{
 use rstest::rstest;
 use serde_json::{Value, json};
 
-/// PAGE-29, ASK-56: each page's own style applies. On Chromium's console nothing is
-/// said against the pages, reloads and refusals included. PAGE-31: another site's image
-/// isn't asked for, of which the console does tell.
+/// PAGE-29, ASK-56: each page's own style applies, and the asleep page's own script. On
+/// Chromium's console nothing is said against the pages, reloads and refusals included.
+/// PAGE-31: another site's image isn't asked for, of which the console does tell.
 #[rstest]
 #[tokio::test]
 async fn the_pages_own_style_applies(
@@ -35,6 +35,7 @@ async fn the_pages_own_style_applies(
             browser.press().await?;
             browser.until("the refusal", Page::is_refusal).await?;
             is_styled(browser, "Not woken").await?;
+            says_that_it_is_pressed(browser).await?;
 
             browser.open(&waking.url("/x")).await?;
             is_styled(browser, "Waking up").await?;
@@ -81,8 +82,19 @@ fn is_a_status(told: &Value) -> bool {
     told["source"] == "network" && words.contains("the server responded with a status of")
 }
 
+/// That the button says so once it's pressed, and can't be pressed twice.
+async fn says_that_it_is_pressed(browser: &Browser) -> Result<()> {
+    let press = "document.forms[0].dispatchEvent(new Event('submit', {bubbles: true}));
+        const button = document.querySelector('button');
+        return [button.textContent, button.disabled];";
+    let button = browser.run(press, Vec::new()).await?;
+    ensure!(button == json!(["Waking…", true]), "{button}");
+    Ok(())
+}
+
 /// That the page's style sheet applies: no browser's own makes the page's body a column,
-/// and the state in its heading a line of its own.
+/// and the state in its heading a line of its own. What is pressed is as high as a
+/// finger needs it, in pixels.
 async fn is_styled(browser: &Browser, title: &str) -> Result<()> {
     let page = browser.page().await?;
     ensure!(page.title.starts_with(title), "{page:#?}");
@@ -93,5 +105,9 @@ async fn is_styled(browser: &Browser, title: &str) -> Result<()> {
         looks == json!(["column", "block", "none"]),
         "{title}: {looks}"
     );
+    let low = "const high = (one) => one.getBoundingClientRect().height;
+        return [...document.querySelectorAll('a, button')].map(high).filter((it) => it < 44);";
+    let low = browser.run(low, Vec::new()).await?;
+    ensure!(low == json!([]), "{title}: {low}");
     Ok(())
 }
