@@ -31,6 +31,7 @@ pub(crate) struct Draft {
     pub(crate) slices: Vec<Write>,
     pub(crate) checks: Vec<Listener>,
     pub(crate) reads: BTreeSet<String>,
+    pub(crate) asks: BTreeSet<String>,
     events: Vec<Event>,
     again: Option<Timestamp>,
     waits: Vec<Wait>,
@@ -55,6 +56,7 @@ impl Draft {
             slices: Vec::new(),
             checks: Vec::new(),
             reads: BTreeSet::new(),
+            asks: BTreeSet::new(),
             events: Vec::new(),
             again: None,
             waits: Vec::new(),
@@ -157,6 +159,7 @@ impl Draft {
     /// Puts the writes in order.
     pub(crate) fn into_plan(mut self, s: &Settled) -> Plan {
         let reads = std::mem::take(&mut self.reads);
+        let asks = std::mem::take(&mut self.asks);
         let report = self.report(s);
         let generation = s.workload().generation;
         render::conditions(&mut self.status, &report, generation, s.now);
@@ -169,6 +172,7 @@ impl Draft {
         Plan {
             writes: self.writes(s),
             reads,
+            asks,
             again,
             report,
         }

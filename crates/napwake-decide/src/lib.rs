@@ -19,6 +19,7 @@
     )
 )]
 
+pub mod behind;
 mod checks;
 mod clock;
 mod draft;

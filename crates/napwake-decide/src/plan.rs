@@ -31,6 +31,9 @@ pub struct Plan {
     /// The Services of which [`crate::world::World::served`] is asked for. Where
     /// nothing is to be written it's read, and decided again with that.
     pub reads: BTreeSet<String>,
+    /// The Services of which it's asked who serves them. Where nothing is to be
+    /// written that's read into [`crate::world::World::behind`], and decided again.
+    pub asks: BTreeSet<String>,
     /// When to be asked again though nothing has changed, if ever.
     pub again: Option<Timestamp>,
     /// Where the workload stands and what it waits for.
@@ -43,6 +46,7 @@ impl Plan {
         Self {
             writes: Vec::new(),
             reads: BTreeSet::new(),
+            asks: BTreeSet::new(),
             again: None,
             report: Report {
                 at: now,

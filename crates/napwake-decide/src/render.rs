@@ -33,6 +33,8 @@ pub(crate) const UNAVAILABLE: &str = "no doorman pod is Ready";
 pub(crate) const NOT_LISTENING: &str = "no Ready doorman pod listens on its ports yet";
 pub(crate) const BEING_ROUTED: &str = "its Services are being routed";
 pub(crate) const NO_SERVICES: &str = "no Service selects its pods";
+/// ROUTE-30
+pub(crate) const SERVED: &str = "another workload's Ready pods serve it";
 pub(crate) const PAUSED: &str = "Its pods are gone";
 pub(crate) const RUNNING: &str = "It is awake: a pod of it is Ready";
 /// ROUTE-76
@@ -101,6 +103,11 @@ pub(crate) fn with_notes(base: &str, notes: &[String]) -> String {
 
 pub(crate) fn left_out(service: &str, cause: &str) -> String {
     format!("Service {service} isn't routed: {cause}")
+}
+
+/// Who serves a Service.
+pub(crate) fn not_read(why: &str) -> String {
+    format!("whether other pods serve it can't be read: {why}")
 }
 
 pub(crate) fn no_family(service: &str, family: IpFamily) -> String {

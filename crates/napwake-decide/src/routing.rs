@@ -27,9 +27,12 @@ mod finding;
 mod hand_over;
 mod negs;
 mod records;
+mod sharing;
 mod survey;
 
 pub(crate) use hand_over::HandOver;
+#[cfg(test)]
+pub(crate) use survey::judge;
 pub(crate) use survey::{Surveyed, Verdict};
 
 /// What should become of the routes.
@@ -64,6 +67,7 @@ pub(crate) struct Routing {
     writes: Vec<Write>,
     checks: Vec<Listener>,
     reads: BTreeSet<String>,
+    asks: BTreeSet<String>,
     waits: Vec<(WaitCause, Option<Timestamp>)>,
     again: Vec<Timestamp>,
     outcome: Outcome,
@@ -178,12 +182,13 @@ pub(crate) fn route(s: &Settled, ports: &mut Ports, mode: Mode) -> Routing {
         Ok(sight) => sight,
         Err(why) => return Routing::unknown(s, why),
     };
-    let surveyed = match (mode, s.target) {
+    let mut surveyed = match (mode, s.target) {
         (Mode::Stand, Some(target)) if !sight.is_disabled => {
             survey::survey(&sight, &target.template.labels)
         }
         _ => Vec::new(),
     };
+    let sharing = sharing::judge(s, &sight, &mut surveyed);
     let claims: BTreeSet<Claim> = surveyed.iter().flat_map(Surveyed::claims).collect();
     let (assigned, shortage) = match ports.assign(&s.workload().key, &claims, s.now) {
         Ok(assigned) => (assigned, None),
@@ -198,7 +203,9 @@ pub(crate) fn route(s: &Settled, ports: &mut Ports, mode: Mode) -> Routing {
         .map(|target| survey::selecting(&sight, &target.template.labels))
         .unwrap_or_default();
     let hand_over = HandOver::of(s, mode, &selecting);
-    let plan = slices::plan(s, &sight, &wanted, &selecting, &hand_over);
+    let mut plan = slices::plan(s, &sight, &wanted, &selecting, &hand_over);
+    plan.problems.extend(sharing.problems);
+    plan.again.extend(sharing.again);
     let found = Found {
         sight,
         mode,
@@ -215,6 +222,7 @@ pub(crate) fn route(s: &Settled, ports: &mut Ports, mode: Mode) -> Routing {
         writes: plan.writes,
         checks: plan.checks,
         reads: plan.kept,
+        asks: sharing.asks,
         waits: Vec::new(),
         again: plan.again,
     };
@@ -228,9 +236,10 @@ pub(crate) fn route(s: &Settled, ports: &mut Ports, mode: Mode) -> Routing {
 /// A pause has nothing to wait for once each slice that's wanted stands in
 /// full or was refused.
 fn outcome(wanted: &[Surveyed], shortage: Option<Shortage>, plan: &SlicePlan) -> Outcome {
-    let is_routable = wanted
-        .iter()
-        .any(|surveyed| matches!(surveyed.verdict, Verdict::Route { .. }));
+    if wanted.iter().any(|one| one.verdict.is_open()) {
+        return Outcome::Working;
+    }
+    let is_routable = wanted.iter().any(|one| one.verdict.is_routable());
     if shortage.is_some() || !is_routable || plan.is_complete {
         Outcome::Settled
     } else {
@@ -246,6 +255,7 @@ impl Routing {
             writes: Vec::new(),
             checks: Vec::new(),
             reads: BTreeSet::new(),
+            asks: BTreeSet::new(),
             waits: vec![(
                 WaitCause::Unknown(why),
                 Some(after(s.now, timing::LOOK_AGAIN)),
@@ -286,6 +296,7 @@ impl Routing {
         draft.slices = self.writes;
         draft.checks = self.checks;
         draft.reads = self.reads;
+        draft.asks = self.asks;
         draft.wake_on_request = self.finding;
         draft.behind_load_balancers = self.behind_load_balancers;
         for (cause, until) in self.waits {

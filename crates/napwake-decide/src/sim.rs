@@ -10,8 +10,9 @@ use napwake_api::{
     workload::{Phase, TargetRef, WakeMode, WakeSpec},
 };
 
-use crate::{Plan, Ports, Seen, World, Write, decide, ports::Caps, world::*};
+use crate::{Plan, Ports, Seen, World, Write, behind::Behind, decide, ports::Caps, world::*};
 
+mod behind;
 mod changes;
 mod invariants;
 mod leaders;
@@ -74,6 +75,12 @@ pub(crate) struct Cluster {
     pub(crate) tenure: Tenure,
     /// How long the Services' own slices lag behind pods that become Ready.
     pub(crate) endpoints_lag: SignedDuration,
+    /// Services that pods serve which no Deployment or StatefulSet has.
+    pub(crate) strangers: BTreeSet<String>,
+    /// What the operator has read of those behind each Service.
+    pub(crate) behind: BTreeMap<String, Behind>,
+    /// Each such read: when, and of which Service.
+    pub(crate) asked: Vec<(Timestamp, String)>,
     /// Whether the targets' controllers stand still.
     pub(crate) is_unattended: bool,
     /// Every write that was carried out, with its workload.
@@ -91,6 +98,7 @@ pub(crate) enum Part {
     Services,
     Slices,
     Served,
+    Behind,
     Doorman,
     Peers,
 }
@@ -99,12 +107,13 @@ pub(crate) enum Part {
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Conflict;
 
-pub(crate) const EVERY_PART: [Part; 7] = [
+pub(crate) const EVERY_PART: [Part; 8] = [
     Part::Target,
     Part::Pods,
     Part::Services,
     Part::Slices,
     Part::Served,
+    Part::Behind,
     Part::Doorman,
     Part::Peers,
 ];
@@ -298,6 +307,7 @@ impl Cluster {
             ingresses: self.ingresses.clone(),
             slices: self.seen(Part::Slices, self.slices.values().cloned().collect()),
             served: self.seen(Part::Served, self.served()),
+            behind: self.behind(),
             doorman,
             checks: app.checks.clone(),
             slice_failures: app.failures.clone(),
@@ -312,12 +322,18 @@ impl Cluster {
     pub(crate) fn plan(&mut self, name: &str) -> Option<Plan> {
         let mut world = self.world(name)?;
         let not_read = Seen::Unknown("not read".to_owned());
-        let served = std::mem::replace(&mut world.served, not_read);
+        let served = std::mem::replace(&mut world.served, not_read.clone());
         let plan = decide(&world, &mut self.ports, self.now);
-        if !plan.is_empty() || plan.reads.is_empty() {
+        if !plan.is_empty() || (plan.reads.is_empty() && plan.asks.is_empty()) {
             return Some(plan);
         }
-        world.served = served;
+        self.read_behind(&plan.asks);
+        world.behind = self.behind();
+        world.served = if plan.reads.is_empty() {
+            not_read
+        } else {
+            served
+        };
         Some(decide(&world, &mut self.ports, self.now))
     }
 
@@ -438,6 +454,7 @@ impl Cluster {
     /// The operator is killed and another one starts: what was in memory is gone.
     pub(crate) fn restart(&mut self) {
         self.ports = Ports::new(Caps::default());
+        self.behind.clear();
         for app in self.apps.values_mut() {
             app.checks.clear();
             app.failures.clear();

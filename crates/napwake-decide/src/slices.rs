@@ -2,8 +2,8 @@
 //! are there, and the connect checks that are needed first.
 //!
 //! A slice names only doorman pods that listen on all its ports: each passed a
-//! check since the route opened, or is in the slice already. Endpoints are
-//! rewritten in place (F-44), and nobody else's slice is ever touched.
+//! check since the route opened, or is in the slice of one that is routed already.
+//! Endpoints are rewritten in place (F-44), and nobody else's slice is ever touched.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -51,7 +51,7 @@ pub(crate) struct SlicePlan {
     present: Vec<SliceSpec>,
     /// Those of them that stay.
     staying: Vec<SliceSpec>,
-    /// Slices that are about to be made.
+    /// Slices that are about to be made, or of which it's about to be known who listens.
     coming: Vec<SliceSpec>,
 }
 
@@ -82,10 +82,10 @@ impl SlicePlan {
     }
 }
 
-/// Whether every port of a slice has a route that stays.
-fn stays(slice: &Slice, wanted: &[Wanted]) -> bool {
-    let is_wanted = |port: &SlicePort| wanted.iter().any(|wanted| wanted.port == *port);
-    slice.spec.ports.iter().all(is_wanted)
+/// Whether what a slice says of a route was checked: it has been routed, or another
+/// workload has it. A slice that is there before may be from somebody who was lost.
+fn is_known(route: &Route) -> bool {
+    route.state == RouteState::Routed || route.taken_by.is_some()
 }
 
 fn serves(slices: &[SliceSpec], service: &str, name: &str, port: u16) -> bool {
@@ -134,6 +134,7 @@ pub(crate) fn plan(
         .iter()
         .map(|service| service.name.as_str())
         .chain(routes.iter().map(|route| route.service.as_str()))
+        .filter(|name| !wanted.iter().any(|one| one.is_open_for(name)))
         .collect();
     work.remove_others(&services, hand_over);
     work.plan
@@ -177,9 +178,9 @@ impl<'a, 'w> Work<'a, 'w> {
         }
         let all = self.wanted_ports(service, ports, family);
         let (checks, again) = self.missing_checks(&all, family, found);
-        // Its pods may serve still, and whether others listen is about to be known:
-        // to delete it and make it anew would refuse callers (DRAIN-06).
-        let is_kept = !checks.is_empty() && found.is_some_and(|slice| stays(slice, &all));
+        // Made anew it'd refuse callers (DRAIN-06). Before its routes are on record it
+        // can't be told whose it is; later, whether anybody listens is about to be known.
+        let is_kept = all.is_empty() || !checks.is_empty();
         let is_whole = all.len() == ports.len();
         let full = self.spec(service, &name, family, &all, found);
         let spec = if self.is_worth_waiting(full.as_ref(), &all, found, family) {
@@ -193,13 +194,13 @@ impl<'a, 'w> Work<'a, 'w> {
             self.plan.is_complete &= is_whole && full.is_some();
             full
         };
-        let spec = spec.or_else(|| {
-            self.plan.is_complete = false;
-            found.filter(|_| is_kept).map(|slice| slice.spec.clone())
-        });
         self.plan.checks.extend(checks);
         self.plan.again.extend(again);
-        self.write(&service.name, spec, found);
+        self.plan.is_complete &= spec.is_some();
+        match found.filter(|_| spec.is_none() && is_kept) {
+            Some(kept) => self.keep(kept),
+            None => self.write(&service.name, spec, found),
+        }
     }
 
     /// The checks that are to be made now, and when others are due again.
@@ -334,12 +335,13 @@ impl<'a, 'w> Work<'a, 'w> {
         found: Option<&Slice>,
     ) -> Option<(Listener, Need)> {
         let address = pod.addresses.get(&family)?;
-        let is_in = found.is_some_and(|slice| {
-            slice.spec.ports.contains(&wanted.port)
-                && slice.spec.endpoints.iter().any(|endpoint| {
-                    endpoint.address == *address && endpoint.pod.as_ref() == Some(&pod.pod)
-                })
-        });
+        let is_in = is_known(wanted.route)
+            && found.is_some_and(|slice| {
+                slice.spec.ports.contains(&wanted.port)
+                    && slice.spec.endpoints.iter().any(|endpoint| {
+                        endpoint.address == *address && endpoint.pod.as_ref() == Some(&pod.pod)
+                    })
+            });
         let listener = Listener {
             pod: pod.pod.uid.clone(),
             address: *address,
@@ -357,6 +359,14 @@ impl<'a, 'w> Work<'a, 'w> {
             )
         };
         Some((listener, need))
+    }
+
+    /// Leaves a slice as it is until it's known who listens: what is routed by it stays
+    /// so, and nothing else becomes so.
+    fn keep(&mut self, found: &Slice) {
+        self.note_altered(&found.spec.service, &found.spec);
+        self.plan.present.push(found.spec.clone());
+        self.plan.coming.push(found.spec.clone());
     }
 
     /// Writes the slice, leaves it as it is, or takes it away; and asks for the

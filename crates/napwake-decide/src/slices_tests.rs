@@ -162,6 +162,39 @@ fn a_whole_turnover_of_doorman_pods_replaces_in_place() {
     assert_ne!(after.spec.endpoints, before.spec.endpoints);
 }
 
+/// A pause begins, and a slice is there already that names these doorman pods, as of
+/// a ManagedWorkload that was lost.
+fn with_an_old_slice(doormen: [DoormanPod; 2]) -> Cluster {
+    let mut old = paused().slices;
+    for slice in old.values_mut() {
+        for (endpoint, pod) in slice.spec.endpoints.iter_mut().zip(&doormen) {
+            endpoint.pod = Some(pod.pod.clone());
+        }
+    }
+    let mut cluster = objects::running();
+    *cluster.doormen() = doormen.into();
+    cluster.pass_secs(1);
+    cluster.log.clear();
+    cluster.stamp("api", signal::PAUSE_REQUESTED);
+    cluster.slices = old;
+    cluster.settle();
+    cluster
+}
+
+/// ROUTE-79, DRAIN-06: a slice that is there before its route opened stays, and tells
+/// nothing of who listens: each doorman pod passes a check first.
+#[test]
+fn a_slice_from_before_its_route_is_checked() {
+    let cluster = with_an_old_slice([1, 2].map(objects::doorman_pod));
+    let written = cluster.written("api");
+    assert!(!written.contains(&"unslice"), "{written:?}");
+    assert!(written.contains(&"check"), "{written:?}");
+    assert_eq!(only_slice(&cluster).endpoints.len(), 2);
+
+    let cluster = with_an_old_slice([1, 2].map(objects::deaf_doorman_pod));
+    assert_eq!(cluster.slices.len(), 0);
+}
+
 /// One whose doorman pods are all deaf is taken away once that is known.
 #[test]
 fn a_slice_that_nobody_serves_is_taken_away() {

@@ -51,6 +51,11 @@ pub const READ_AGAIN: (SignedDuration, SignedDuration) = (
     SignedDuration::from_secs(5),
 );
 
+/// How soon it's read again who serves a Service that other workloads' pods serve
+/// (ROUTE-36): a moment before the half minute is over in which it's to be routed
+/// once they are gone (ROUTE-33).
+pub const OTHERS_AGAIN: SignedDuration = SignedDuration::from_secs(29);
+
 /// How long a route that leaves is still served (DRAIN-17).
 pub const DRAIN: SignedDuration = agreed::ROUTE_DRAIN.signed();
 

@@ -26,6 +26,8 @@ use napwake_api::{
     workload::{Phase, Route, TargetRef},
 };
 
+use crate::behind::Behind;
+
 mod failures;
 mod load_balancers;
 
@@ -101,6 +103,9 @@ pub struct World {
     /// Only asked for of the Services that a plan names
     /// ([`crate::plan::Plan::reads`]); at other times `Unknown` will do.
     pub served: Seen<BTreeMap<String, BTreeSet<IpFamily>>>,
+    /// By Service, who stands behind it. What was read of one is from when a plan last
+    /// asked for it ([`crate::plan::Plan::asks`]).
+    pub behind: BTreeMap<String, Behind>,
     /// The doorman's pods.
     pub doorman: Doorman,
     /// The results of connect checks: see [`crate::plan::Write::CheckListeners`].

@@ -52,7 +52,8 @@ pub enum How {
     /// Once it is awake: it is held until then, or its browser reloads the
     /// waking-up page. So the workload is woken.
     Waits,
-    /// It was passed to a pod, so a pause is called off (HOLD-11).
+    /// It was passed to a pod, so that a pause is called off (HOLD-11). Others who
+    /// sleep behind the same Service aren't needed for it.
     Passed,
 }
 
@@ -121,12 +122,16 @@ impl<S: Stamper> Wakes<S> {
     }
 
     /// Sees to it that every workload that a request on `route` wakes is woken
-    /// (T-75), trying until `until`. Returns at once; asking again costs nothing
-    /// where it was done or is pending (T-65).
+    /// (T-75), trying until `until`; one that was passed to a pod wakes nobody who
+    /// sleeps, and calls off the pauses under way. Returns at once; asking again costs
+    /// nothing where it was done or is pending (T-65).
     pub fn ask(&self, route: &RouteHandle, asker: Asker, until: Instant) {
         let now = route.now();
+        let is_served = asker.how == How::Passed;
         for workload in now.wakes() {
-            self.ask_one(route, workload, asker, until);
+            if !(is_served && workload.is_asleep()) {
+                self.ask_one(route, workload, asker, until);
+            }
         }
     }
 

@@ -16,7 +16,7 @@ use crate::{
     apply::{Applier, ApplyError, Leave, is_wake},
     backoff::{Failures, Waits},
     leader::Term,
-    observe::{Look, Served, count_pods, read_served},
+    observe::{Look, Served, count_pods, read_behind, read_served},
     queue::{Hurry, Next, Room, Urgency},
     shared::Shared,
 };
@@ -133,11 +133,13 @@ impl Reconciler {
     /// to be done, and only until a wake comes up, so that none waits for it.
     async fn decide(&self, key: &WorkloadKey, leave: Leave<'_>) -> Option<(World, Plan)> {
         let (world, plan) = self.decide_with(key, Read::default())?;
-        let is_complete = plan.reads.is_empty() && !World::wants_pods(&world.workload.status);
+        let is_complete = plan.reads.is_empty()
+            && plan.asks.is_empty()
+            && !World::wants_pods(&world.workload.status);
         if is_complete || !plan.is_empty() {
             return Some((world, plan));
         }
-        let reading = self.read(&world, &plan.reads);
+        let reading = self.read(&world, &plan);
         let read = leave.unless_a_wake_comes(reading).await;
         self.decide_with(key, read.unwrap_or_default())
     }
@@ -155,16 +157,35 @@ impl Reconciler {
         })
     }
 
-    async fn read(&self, world: &World, services: &BTreeSet<String>) -> Read {
+    async fn read(&self, world: &World, plan: &Plan) -> Read {
         let (client, key) = (&self.applier.client, &world.workload.key);
         let mut read = Read::default();
         if World::wants_pods(&world.workload.status) {
             read.pods = self.count_pods(world).await;
         }
-        if !services.is_empty() {
-            read.served = read_served(client, &key.namespace, services).await;
+        if !plan.reads.is_empty() {
+            read.served = read_served(client, &key.namespace, &plan.reads).await;
+        }
+        if !plan.asks.is_empty() {
+            self.read_behind(world, &plan.asks).await;
         }
         read
+    }
+
+    /// Reads who serves these Services. It's kept, for others behind them too.
+    async fn read_behind(&self, world: &World, asks: &BTreeSet<String>) {
+        let namespace = &world.workload.key.namespace;
+        let services = world.services.known().into_iter().flatten();
+        let services: Vec<_> = services
+            .filter(|service| asks.contains(&service.name))
+            .cloned()
+            .collect();
+        let mut asked = world.behind.clone();
+        asked.retain(|service, _| asks.contains(service));
+        let at = self.clock.now();
+        let serving = read_behind(&self.applier.client, namespace, &services).await;
+        self.shared
+            .with(|index, _| index.read_behind(namespace, asked, serving, at));
     }
 
     async fn count_pods(&self, world: &World) -> Seen<u32> {

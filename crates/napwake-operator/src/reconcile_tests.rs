@@ -289,3 +289,86 @@ async fn a_slice_goes_once_the_pods_own_is_there() {
         () = script => {}
     }
 }
+
+const SLICES: &str = "GET /apis/discovery.k8s.io/v1/namespaces/ns/endpointslices";
+
+/// Runs the reconciler over `a`, asleep behind the Service `a`, while `script` plays
+/// the API server from when nothing is left to write but what it has to read for.
+async fn asleep_behind<F>(script: impl FnOnce(Server, Arc<Shared>, Value) -> F)
+where
+    F: Future<Output = ()>,
+{
+    let (client, mut server) = api();
+    let now = Instant::now();
+    let mut index = fixtures::index();
+    index.apply_service(doorman_service(), now);
+    index.apply_pod(doorman_pod("d1", 1, json!({})), now);
+    index.apply_namespace(namespace(1, json!({})), now);
+    index.apply_target(deployment("a", 5, marked()), now);
+    index.apply_service(service("a", "a", 1, json!({})), now);
+    index.apply_workload(workload("a", 5, asleep()), now);
+    let reconciler = Reconciler::new(applier(&client, index));
+    drop(client);
+    let shared = Arc::clone(&reconciler.shared);
+    let script = async {
+        // Conditions, that this one has none of yet.
+        let status = server.refuse(409, "Conflict").await;
+        assert_eq!(status.line, STATUS);
+        let mut object = asleep();
+        object["status"] = status.body["status"].clone();
+        let seen = workload("a", 6, object.clone());
+        shared.change(|index, now| index.apply_workload(seen, now));
+        script(server, Arc::clone(&shared), object).await;
+    };
+    let running = reconciler.run(Term::endless());
+    tokio::select! {
+        never = running => match never {},
+        () = script => {}
+    }
+}
+
+/// ROUTE-28, ROUTE-35: whose Ready pods serve the Service is read before a route is
+/// begun, and what others serve gets none.
+#[tokio::test(start_paused = true)]
+async fn what_others_serve_is_read_first() {
+    asleep_behind(async |mut server, _, _| {
+        let mut slice = slice_json("a-x7k2p", "a", 1, json!({}));
+        slice["endpoints"][0]["targetRef"] = json!({"kind": "Pod", "name": "canary-1"});
+        let slices = json!({
+            "apiVersion": "discovery.k8s.io/v1", "kind": "EndpointSliceList",
+            "metadata": {}, "items": [slice],
+        });
+        assert_eq!(server.answer(200, slices).await.line, SLICES);
+        let pods = json!({
+            "apiVersion": "meta.k8s.io/v1", "kind": "PartialObjectMetadataList",
+            "metadata": {}, "items": [{"metadata": {"name": "canary-1"}}],
+        });
+        let call = server.answer(200, pods).await;
+        assert_eq!(call.line, "GET /api/v1/namespaces/ns/pods");
+        let status = server.refuse(409, "Conflict").await;
+        assert_eq!(status.line, STATUS);
+        let status = &status.body["status"];
+        assert_eq!(status["doorman"], Value::Null);
+        let conditions = status["conditions"].as_array().unwrap();
+        let reasons: Vec<_> = conditions.iter().map(|one| &one["reason"]).collect();
+        assert!(
+            reasons.contains(&&json!("ServedByOtherPods")),
+            "{reasons:?}"
+        );
+    })
+    .await;
+}
+
+/// ROUTE-39: a wake waits for no such read, and leads straight to one scale write.
+#[tokio::test(start_paused = true)]
+async fn a_wake_passes_a_read_of_who_serves() {
+    asleep_behind(async |mut server, shared, object| {
+        let (list, _silence) = server.be_silent().await;
+        assert_eq!(list.line, SLICES);
+        let seen = workload("a", 7, stamped(object));
+        shared.change(|index, now| index.apply_workload(seen, now));
+        assert_eq!(server.answer(200, scaled()).await.line, SCALE);
+        assert_eq!(server.refuse(409, "Conflict").await.line, STATUS);
+    })
+    .await;
+}

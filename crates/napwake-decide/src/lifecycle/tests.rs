@@ -31,6 +31,7 @@ fn a_pause_and_a_wake_write_in_order() {
             "status",
             "event",
             "mark",
+            "status", // nobody else serves its Service: a route opens
             "check",
             "slice",
             "status",

@@ -33,9 +33,11 @@ pub(super) fn finding(
     if *mode != Mode::Stand {
         return awake(s, plan, next);
     }
-    let is_routable = surveyed
-        .iter()
-        .any(|surveyed| matches!(surveyed.verdict, Verdict::Route { .. }));
+    let is_open = surveyed.iter().any(|one| one.verdict.is_open());
+    if is_open && plan.problems.is_empty() && !is_new(s) {
+        return None; // It's known in a moment.
+    }
+    let is_routable = is_open || surveyed.iter().any(|one| one.verdict.is_routable());
     let is_routed = next
         .routes
         .iter()
@@ -70,7 +72,7 @@ fn routed(s: &Settled, surveyed: &[Surveyed]) -> String {
             Verdict::Leave { reason, cause } if *reason != RouteReason::NoServices => {
                 notes.push(render::left_out(name, cause));
             }
-            Verdict::Leave { .. } => {}
+            Verdict::Leave { .. } | Verdict::Wait => {}
             Verdict::Route { missing, .. } => {
                 notes.extend(
                     missing
@@ -103,17 +105,21 @@ pub(super) fn behind_load_balancers(surveyed: &[Surveyed]) -> Vec<String> {
         Verdict::Leave { reason, cause } if *reason == RouteReason::UnsupportedLoadBalancer => {
             Some(render::left_out(&one.service.name, cause))
         }
-        Verdict::Leave { .. } | Verdict::Route { .. } => None,
+        Verdict::Leave { .. } | Verdict::Wait | Verdict::Route { .. } => None,
     });
     told.collect()
 }
 
+/// Whether the pause has only just begun.
+fn is_new(s: &Settled) -> bool {
+    s.status().pause.as_ref().is_none_or(|pause| {
+        pause.scaled_at.is_none() && s.now < after(pause.started_at.0, timing::ROUTING_BOUND)
+    })
+}
+
 /// To be routed, and nothing is yet.
 fn opening(s: &Settled) -> (RouteReason, String) {
-    let is_new = s.status().pause.as_ref().is_none_or(|pause| {
-        pause.scaled_at.is_none() && s.now < after(pause.started_at.0, timing::ROUTING_BOUND)
-    });
-    if is_new {
+    if is_new(s) {
         (RouteReason::NotPaused, render::BEING_ROUTED.to_owned())
     } else {
         (
@@ -129,7 +135,7 @@ fn unroutable(surveyed: &[Surveyed]) -> (RouteReason, String) {
         .iter()
         .filter_map(|surveyed| match &surveyed.verdict {
             Verdict::Leave { reason, cause } => Some((*reason, &surveyed.service.name, cause)),
-            Verdict::Route { .. } => None,
+            Verdict::Route { .. } | Verdict::Wait => None,
         })
         .collect();
     let reason = causes

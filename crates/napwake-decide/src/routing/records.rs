@@ -66,7 +66,7 @@ fn wanted_routes(surveyed: &Surveyed) -> Vec<(Claim, Vec<IpFamily>)> {
             .iter()
             .map(|port| (survey::claim(surveyed.service, port), families.clone()))
             .collect(),
-        Verdict::Leave { .. } => Vec::new(),
+        Verdict::Wait | Verdict::Leave { .. } => Vec::new(),
     }
 }
 

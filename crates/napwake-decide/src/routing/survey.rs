@@ -32,18 +32,37 @@ pub(crate) enum Verdict<'w> {
         /// Families of the Service in which no doorman pod has an address (T-67).
         missing: Vec<IpFamily>,
     },
+    /// Whether other workloads' pods serve it is still to be read.
+    Wait,
     /// It isn't.
     Leave { reason: RouteReason, cause: String },
 }
 
+impl Verdict<'_> {
+    /// Whether it's to be routed.
+    pub(crate) const fn is_routable(&self) -> bool {
+        matches!(self, Self::Route { .. })
+    }
+
+    /// Whether that can't be told yet.
+    pub(crate) const fn is_open(&self) -> bool {
+        matches!(self, Self::Wait)
+    }
+}
+
 impl Surveyed<'_> {
+    /// Whether it's this Service, and can't be told yet: it's left as it is.
+    pub(crate) fn is_open_for(&self, service: &str) -> bool {
+        self.verdict.is_open() && self.service.name == service
+    }
+
     /// The ports it needs a doorman port for.
     pub(crate) fn claims(&self) -> Vec<Claim> {
         match &self.verdict {
             Verdict::Route { ports, .. } => {
                 ports.iter().map(|port| claim(self.service, port)).collect()
             }
-            Verdict::Leave { .. } => Vec::new(),
+            Verdict::Wait | Verdict::Leave { .. } => Vec::new(),
         }
     }
 }
@@ -70,8 +89,8 @@ pub(crate) fn selecting<'w>(sight: &Sight<'w>, labels: &Map) -> Vec<&'w Service>
 
 /// Judges every Service that selects the pods.
 ///
-/// Here the rest of the page's table has its place: Services that other workloads'
-/// Ready pods serve.
+/// Those that other workloads' Ready pods serve are taken out afterwards, by what is
+/// read.
 pub(crate) fn survey<'w>(sight: &Sight<'w>, labels: &Map) -> Vec<Surveyed<'w>> {
     let families: BTreeSet<IpFamily> = sight
         .pods
@@ -87,7 +106,9 @@ pub(crate) fn survey<'w>(sight: &Sight<'w>, labels: &Map) -> Vec<Surveyed<'w>> {
         .collect()
 }
 
-fn judge<'w>(
+/// Whether a Service is routed by all that can be seen of it, before a doorman that has
+/// addresses in these families.
+pub(crate) fn judge<'w>(
     service: &'w Service,
     doorman: &BTreeSet<IpFamily>,
     ingresses: &[Ingress],

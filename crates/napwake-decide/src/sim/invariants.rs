@@ -43,7 +43,7 @@ impl Cluster {
     /// Nothing is scaled down while anything is unknown, before its route has
     /// stood for long enough, or without its replicas on record twice.
     pub(super) fn check_stop(&self, name: &str, from: i32) {
-        let spared = [Part::Pods, Part::Served];
+        let spared = [Part::Pods, Part::Served, Part::Behind];
         let needed = self.unknown.iter().find(|part| !spared.contains(part));
         // One who has stalled since had seen it.
         let is_seen = self.is_overtaken || needed.is_none();
@@ -86,15 +86,7 @@ impl Cluster {
         // They are waited for, but not for ever.
         let is_new = self.now < ready_at + timing::HAND_OVER_BOUND;
         let is_seen = !self.is_overtaken && app.outdated.is_none();
-        let Doorman::Enabled(Seen::Known(doormen)) = &self.doorman else {
-            return;
-        };
-        let is_manned = slice.endpoints.iter().any(|endpoint| {
-            let of = |pod: &DoormanPod| {
-                pod.state == DoormanState::Ready && endpoint.pod.as_ref() == Some(&pod.pod)
-            };
-            doormen.iter().any(of)
-        });
+        let is_manned = self.is_manned(slice);
         let is_needed = is_awake && is_selected && is_new && target.ready_replicas > 0;
         if is_needed && is_seen && is_manned {
             let served = self.served();
@@ -157,6 +149,7 @@ impl Cluster {
         // A refused write is tried again in its time.
         if self.apps.values().all(|app| app.failures.is_empty()) {
             self.check_slices();
+            self.check_routed();
         }
         for (name, app) in &self.apps {
             check_awake_if_asked(name, app);

@@ -410,3 +410,19 @@ fn two_may_hand_over_one_service_at_once() {
     ];
     live_through(&acts);
 }
+
+/// One takes another port for a Service that another workload has routed by an older
+/// one: its slices stand until the doorman listens on the new one (DRAIN-06).
+#[test]
+fn a_service_may_change_its_port_while_it_is_routed() {
+    let acts = [
+        Act::Pass(1800),
+        Act::Blind(Part::Services),
+        Act::Scale("api", 4),
+        Act::Pass(20),
+        Act::Ahead("api", 1),
+        Act::Doorman(1),
+        Act::Scale("api", 0),
+    ];
+    live_through(&acts);
+}

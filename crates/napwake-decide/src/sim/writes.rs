@@ -51,7 +51,10 @@ impl Cluster {
             } => {
                 let deleted = self.slices.get(slice).cloned();
                 self.delete_slice(slice, uid, resource_version)?;
-                deleted.inspect(|deleted| self.check_let_go(name, &deleted.spec));
+                if let Some(deleted) = deleted {
+                    self.check_let_go(name, &deleted.spec);
+                    self.check_left_to_others(name, &deleted.spec);
+                }
                 self.app(name).failures.remove(slice);
             }
             Write::CheckListeners(listeners) => {

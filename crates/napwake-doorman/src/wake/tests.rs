@@ -273,28 +273,47 @@ async fn a_wake_ends_with_its_pause() {
 #[tokio::test(start_paused = true)]
 async fn all_behind_the_service_are_woken() {
     let world = world("Paused", &json!({}));
-    let named = |name: &str, mode: &str| {
-        json!({
-            "metadata": { "name": name, "uid": name },
-            "spec": { "wake": { "mode": mode } },
-        })
-    };
-    world.put(claimant("Paused", "Routed", &named("asks", "Ask")));
-    world.put(claimant("Paused", "Routed", &named("other", "Request")));
+    world.put(claimant("Paused", "Routed", &beside("asks", "Ask")));
+    world.put(claimant("Paused", "Routed", &beside("other", "Request")));
     ask(&world, "192.0.2.7").await;
-    let mut woken: Vec<String> = world
-        .cluster
-        .calls()
-        .iter()
-        .filter_map(|call| {
-            call.path
-                .split("managedworkloads/")
-                .nth(1)
-                .map(str::to_owned)
-        })
-        .collect();
+    assert_eq!(woken(&world), ["api", "other"]);
+}
+
+/// HOLD-11: a request that was passed to a pod calls the pauses off that are under
+/// way, and wakes nobody who sleeps behind the same Service: a pod has it already.
+#[tokio::test(start_paused = true)]
+async fn calling_a_pause_off_wakes_nobody_else() {
+    let world = world("Pausing", &json!({}));
+    world.put(claimant("Paused", "Routed", &beside("asleep", "Request")));
+    world.put(claimant("Pausing", "Routed", &beside("pausing", "Request")));
+    let asker = Asker {
+        how: How::Passed,
+        ..asker("192.0.2.7")
+    };
+    let until = Instant::now() + Duration::from_mins(2);
+    world.doorman.wakes.ask(&world.route(20_001), asker, until);
+    world.quiet().await;
+    assert_eq!(woken(&world), ["api", "pausing"]);
+}
+
+/// Another workload behind the same Service.
+fn beside(name: &str, mode: &str) -> Value {
+    json!({
+        "metadata": { "name": name, "uid": name },
+        "spec": { "wake": { "mode": mode } },
+    })
+}
+
+/// Whom stamps were written to, by name.
+fn woken(world: &World) -> Vec<String> {
+    let calls = world.cluster.calls();
+    let names = calls.iter().filter_map(|call| {
+        let name = call.path.split("managedworkloads/").nth(1)?;
+        Some(name.to_owned())
+    });
+    let mut woken: Vec<_> = names.collect();
     woken.sort_unstable();
-    assert_eq!(woken, ["api", "other"]);
+    woken
 }
 
 /// T-12: newer than the pause in any case, though the operator's clock is ahead.

@@ -106,6 +106,7 @@ impl Applier {
         let Plan {
             writes,
             reads: _,
+            asks: _,
             again: _,
             report: _,
         } = plan;

@@ -60,7 +60,7 @@ impl Concerns {
         *known = (*known).max(urgency);
     }
 
-    fn add_all(&mut self, workloads: impl Iterator<Item = WorkloadKey>) {
+    pub(super) fn add_all(&mut self, workloads: impl Iterator<Item = WorkloadKey>) {
         for key in workloads {
             self.add(key, Urgency::Usual);
         }
@@ -124,7 +124,7 @@ impl Concerns {
         concerns
     }
 
-    /// Whoever names it, and its opting in.
+    /// Whoever names it, and its opting in; and its neighbors.
     pub(super) fn of_target(
         index: &Index,
         kind: TargetKind,
@@ -133,7 +133,7 @@ impl Concerns {
         new: Option<&ObservedTarget>,
         now: Instant,
     ) -> Self {
-        let mut concerns = Self::default();
+        let mut concerns = Self::of_neighbors(index, &key.0, [old, new], now);
         let stamps = |one: Option<&ObservedTarget>| one.map(|one| stamps(&one.target.annotations));
         let urgency = urgency(stamps(old), stamps(new));
         for observed in index.workloads.within(&key.0, now) {
@@ -206,7 +206,7 @@ impl Concerns {
 
 impl Index {
     /// Whether any of the Services selects the workload's pods.
-    fn is_selected(
+    pub(super) fn is_selected(
         &self,
         observed: &ObservedWorkload,
         services: &[Option<&ObservedService>],

@@ -17,6 +17,7 @@ use napwake_api::{
 };
 use napwake_decide::{
     Ports,
+    behind::Behind,
     world::{Check, DoormanState, Listener, SliceSpec, Tenure, WorkloadKey},
 };
 use tokio::time::Instant;
@@ -57,6 +58,8 @@ pub(crate) struct Index {
     pub(super) pods: Layered<ObservedPod>,
     /// By port: a decision asks for those of few among thousands.
     pub(super) checks: BTreeMap<u16, BTreeMap<Listener, Check>>,
+    /// By Service, who was read to serve it.
+    pub(super) behind: BTreeMap<Key, Behind>,
     pub(crate) slice_ledger: SliceLedger,
     pub(super) doorman: DoormanService,
     pub(super) defaults: Defaults,
@@ -79,6 +82,7 @@ impl Index {
             slices: Layered::default(),
             pods: Layered::default(),
             checks: BTreeMap::new(),
+            behind: BTreeMap::new(),
             slice_ledger: SliceLedger::default(),
             doorman,
             defaults,
@@ -108,6 +112,7 @@ impl Index {
         self.ports = ports;
         self.slice_ledger.clear();
         self.checks.clear();
+        self.behind.clear();
     }
 
     // --- what watches show, and what this process wrote ---
@@ -318,6 +323,9 @@ impl Index {
         let old = self.services.look(key, now).known();
         change(&mut self.services, key.clone());
         let new = self.services.look(key, now).known();
+        if new.is_none() {
+            self.behind.remove(key);
+        }
         let is_same = |old: &ObservedService, new: &ObservedService| old.service == new.service;
         if let (Some(old), Some(new)) = (&old, &new)
             && is_same(old, new)

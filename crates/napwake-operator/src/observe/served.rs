@@ -19,7 +19,7 @@ use napwake_decide::Seen;
 use tokio::time::timeout;
 
 /// How long the API server may take.
-const PATIENCE: Duration = Duration::from_secs(5);
+pub(super) const PATIENCE: Duration = Duration::from_secs(5);
 
 /// By Service, the families in which a pod of its is Ready.
 pub(crate) type Served = BTreeMap<String, BTreeSet<IpFamily>>;
@@ -30,6 +30,19 @@ pub(crate) async fn read_served(
     namespace: &str,
     services: &BTreeSet<String>,
 ) -> Seen<Served> {
+    match timeout(PATIENCE, list_slices(client, namespace, services)).await {
+        Ok(Ok(slices)) => Seen::Known(served(&slices)),
+        Ok(Err(error)) => Seen::Unknown(plain(&error)),
+        Err(_) => Seen::Unknown(format!("no answer in {} s", PATIENCE.as_secs())),
+    }
+}
+
+/// The slices that the EndpointSlice controller writes for these Services.
+pub(super) async fn list_slices(
+    client: &Client,
+    namespace: &str,
+    services: &BTreeSet<String>,
+) -> kube::Result<Vec<EndpointSlice>> {
     let slices: Api<EndpointSlice> = Api::namespaced(client.clone(), namespace);
     let services: Vec<_> = services.iter().map(String::as_str).collect();
     let theirs = format!(
@@ -40,11 +53,12 @@ pub(crate) async fn read_served(
         services.join(",")
     );
     let params = ListParams::default().labels(&theirs);
-    match timeout(PATIENCE, slices.list(&params)).await {
-        Ok(Ok(list)) => Seen::Known(served(&list.items)),
-        Ok(Err(error)) => Seen::Unknown(plain(&error)),
-        Err(_) => Seen::Unknown(format!("no answer in {} s", PATIENCE.as_secs())),
-    }
+    slices.list(&params).await.map(|list| list.items)
+}
+
+/// The Service that a slice is of.
+pub(super) fn service_of(slice: &EndpointSlice) -> &str {
+    slice.label(names::SERVICE_NAME)
 }
 
 fn served(slices: &[EndpointSlice]) -> Served {
@@ -58,7 +72,7 @@ fn served(slices: &[EndpointSlice]) -> Served {
         let mut endpoints = slice.endpoints.iter();
         // Without a port nobody is reached.
         if !slice.ports.is_empty() && endpoints.any(|one| is_ready(one.conditions)) {
-            let service = slice.label(names::SERVICE_NAME).to_owned();
+            let service = service_of(slice).to_owned();
             served.entry(service).or_default().insert(family);
         }
     }
@@ -66,7 +80,7 @@ fn served(slices: &[EndpointSlice]) -> Served {
 }
 
 /// T-73: by `serving`, and by `ready` where that's absent.
-fn is_ready(conditions: Conditions) -> bool {
+pub(super) fn is_ready(conditions: Conditions) -> bool {
     let serves = conditions.serving.or(conditions.ready);
     serves == Some(true) && conditions.terminating != Some(true)
 }

@@ -41,6 +41,7 @@ impl Index {
             .map(|route| route.doorman_port)
             .collect();
         let namespace = self.look_namespace(&key.namespace, now);
+        let behind = self.behind(&observed, known, now);
         Some(World {
             workload: workload.clone(),
             never_idle: self.never_idle(&observed, &target, &namespace),
@@ -54,6 +55,7 @@ impl Index {
             ingresses: self.ingresses_within(&key.namespace, now),
             slices: Seen::Known(slices),
             served: Seen::Unknown("not read".to_owned()),
+            behind,
             doorman: self.doorman(now),
             checks: ports
                 .iter()

@@ -38,6 +38,7 @@ mod rest;
 mod rights;
 mod routes;
 mod setup;
+mod sharing;
 mod strange_services;
 mod turned_away;
 mod validation;

@@ -20,10 +20,20 @@ pub(crate) async fn make(
     labels: &Value,
     addresses: &[IpAddr],
 ) -> Result<()> {
+    let metadata = json!({"name": name, "labels": labels});
+    make_as(place, name, &metadata, addresses).await
+}
+
+/// The same, with this metadata.
+pub(crate) async fn make_as(
+    place: &Place,
+    name: &str,
+    metadata: &Value,
+    addresses: &[IpAddr],
+) -> Result<()> {
     place
         .create::<Pod>(json!({
-            "apiVersion": "v1", "kind": "Pod",
-            "metadata": {"name": name, "labels": labels},
+            "apiVersion": "v1", "kind": "Pod", "metadata": metadata,
             "spec": {"nodeName": "nowhere", "containers": [{"name": "app", "image": "none"}]},
         }))
         .await?;

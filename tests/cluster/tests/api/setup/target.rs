@@ -1,12 +1,16 @@
 //! A Deployment or StatefulSet whose controller, and whose pods' kubelet, the
-//! test is. It's the EndpointSlice controller of their Services, too.
+//! test is. It's the EndpointSlice controller of their Services, too. Pods belong to
+//! them as a cluster's do: a Deployment's to its ReplicaSet.
 
 use std::{
     collections::BTreeMap,
     net::{IpAddr, Ipv4Addr, Ipv6Addr},
 };
 
-use k8s_openapi::api::core::v1::{Pod, Service};
+use k8s_openapi::api::{
+    apps::v1::ReplicaSet,
+    core::v1::{Pod, Service},
+};
 use kube::{
     Api, ResourceExt,
     api::{ApiResource, DeleteParams, DynamicObject, ListParams, Patch, PatchParams, PostParams},
@@ -23,6 +27,9 @@ const NOWHERE: [IpAddr; 2] = [
     IpAddr::V4(Ipv4Addr::new(192, 0, 2, 1)),
     IpAddr::V6(Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 1)),
 ];
+
+/// The label by which a ReplicaSet tells its pods.
+const TEMPLATE_HASH: &str = "pod-template-hash";
 
 /// A workload.
 #[derive(Clone, Debug)]
@@ -42,7 +49,10 @@ impl Target {
             name: object.name_any(),
         };
         let made = target.api().create(&PostParams::default(), &object).await;
-        made.with_context(|| format!("make the workload {}", target.name))?;
+        let made = made.with_context(|| format!("make the workload {}", target.name))?;
+        if kind == Kind::Deployment {
+            replica_set(place, &target.name, &made).await?;
+        }
         target.start_pods().await?;
         target.is_named().await?;
         target.report().await?;
@@ -154,9 +164,14 @@ impl Target {
     }
 
     async fn start_pods(&self) -> Result<()> {
+        let target = self.get().await?;
+        let (owner, hash) = (self.owner(&target).await?, hash(&target));
         for number in 0..self.replicas().await? {
-            let (name, labels) = (format!("{}-{number}", self.name), self.labels());
-            pods::make(&self.place, &name, &labels, &[]).await?;
+            let name = format!("{}-{number}", self.name);
+            let labels = &target.data["spec"]["template"]["metadata"]["labels"];
+            let mut metadata = json!({"name": name, "labels": labels, "ownerReferences": [owner]});
+            metadata["labels"][TEMPLATE_HASH] = json!(hash);
+            pods::make_as(&self.place, &name, &metadata, &[]).await?;
             pods::stands(&self.place, &name, Standing::Ready).await?;
         }
         Ok(())
@@ -174,8 +189,18 @@ impl Target {
         format!("{}-0", self.name)
     }
 
-    fn labels(&self) -> Value {
-        json!({"app": self.name})
+    /// What its pods belong to.
+    async fn owner(&self, target: &DynamicObject) -> Result<Value> {
+        let (kind, name, uid) = match self.kind {
+            Kind::StatefulSet => ("StatefulSet", self.name.clone(), target.uid()),
+            Kind::Deployment => {
+                let name = format!("{}-{}", self.name, hash(target));
+                let found = self.place.api::<ReplicaSet>().get(&name).await;
+                let found = found.with_context(|| format!("read the ReplicaSet {name}"))?;
+                ("ReplicaSet", name, found.uid())
+            }
+        };
+        Ok(controller(kind, &name, uid.as_deref()))
     }
 
     fn its_pods(&self) -> ListParams {
@@ -201,6 +226,38 @@ impl Target {
         written.with_context(|| format!("write the status of {}", self.name))?;
         Ok(())
     }
+}
+
+/// The ReplicaSet of a Deployment, which nobody looks after.
+async fn replica_set(place: &Place, name: &str, deployment: &DynamicObject) -> Result<()> {
+    let owner = controller("Deployment", name, deployment.metadata.uid.as_deref());
+    let mut spec = json!({"replicas": 0});
+    for field in ["selector", "template"] {
+        spec[field] = deployment.data["spec"][field].clone();
+    }
+    let name = format!("{name}-{}", hash(deployment));
+    let metadata = json!({"name": name, "ownerReferences": [owner]});
+    let replica_set = json!({
+        "apiVersion": "apps/v1", "kind": "ReplicaSet", "metadata": metadata, "spec": spec,
+    });
+    place.create::<ReplicaSet>(replica_set).await?;
+    Ok(())
+}
+
+/// What tells the pods of a Deployment from those of one that had its name before.
+fn hash(deployment: &DynamicObject) -> String {
+    deployment
+        .uid()
+        .unwrap_or_default()
+        .chars()
+        .take(8)
+        .collect()
+}
+
+fn controller(kind: &str, name: &str, uid: Option<&str>) -> Value {
+    json!({
+        "apiVersion": "apps/v1", "kind": kind, "name": name, "uid": uid, "controller": true,
+    })
 }
 
 /// Whether a Service selects pods with these labels.
