@@ -14,9 +14,11 @@ use crate::tools::packages::{self, Need};
 use crate::tools::{GoTool, go_install};
 use crate::{files, helm, install, run, user_agents, workspace};
 
-/// Stock clients, and the servers that run as pods from the node's `/usr`.
-const NEEDS: [Need; 12] = [
+/// Stock clients, the servers that run as pods from the node's `/usr`, and what counts
+/// packets.
+const NEEDS: [Need; 13] = [
     Need::program("setpriv", "util-linux"),
+    Need::program("nft", "nftables"),
     Need::program("curl", "curl"),
     Need::program("psql", "postgresql-client"),
     Need::program("redis-cli", "redis-tools"),
