@@ -93,6 +93,7 @@ capabilities:
 - --default-idle-after={{ .Values.defaults.idleAfter }}
 - --ports-per-workload={{ .Values.doorman.portsPerWorkload }}
 - --ports-per-namespace={{ .Values.doorman.portsPerNamespace }}
+- --endpoint-target-ref={{ .Values.doorman.endpointTargetRef }}
 {{ include "napwake.logArgs" . }}
 {{- end -}}
 

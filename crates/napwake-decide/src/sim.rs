@@ -62,6 +62,7 @@ pub(crate) struct Cluster {
     pub(crate) ingresses: Vec<Ingress>,
     pub(crate) slices: BTreeMap<String, Slice>,
     pub(crate) doorman: Doorman,
+    pub(crate) target_refs: TargetRefs,
     pub(crate) ports: Ports,
     /// Parts that can't be read for now.
     pub(crate) unknown: BTreeSet<Part>,
@@ -309,6 +310,7 @@ impl Cluster {
             served: self.seen(Part::Served, self.served()),
             behind: self.behind(),
             doorman,
+            target_refs: self.target_refs,
             checks: app.checks.clone(),
             slice_failures: app.failures.clone(),
             peers: self.seen(Part::Peers, peers),

@@ -14,6 +14,7 @@ use napwake_api::{
 };
 
 mod altered;
+mod endpoints;
 mod names;
 mod problems;
 
@@ -30,8 +31,7 @@ use crate::{
     settle::Settled,
     timing::{self, after},
     world::{
-        DoormanPod, Endpoint, Listener, Service, ServicePort, Slice, SlicePort, SliceProblem,
-        SliceSpec,
+        DoormanPod, Listener, Service, ServicePort, Slice, SlicePort, SliceProblem, SliceSpec,
     },
 };
 
@@ -261,6 +261,7 @@ impl<'a, 'w> Work<'a, 'w> {
         ports: &[Wanted],
         found: Option<&Slice>,
     ) -> Option<SliceSpec> {
+        let are_named = endpoints::are_named(self.s.world, service, found);
         let mut endpoints: Vec<_> = self
             .sight
             .ready_pods()
@@ -269,7 +270,7 @@ impl<'a, 'w> Work<'a, 'w> {
                     .iter()
                     .all(|wanted| self.listens(pod, family, wanted, found))
             })
-            .filter_map(|pod| endpoint(pod, family))
+            .filter_map(|pod| endpoints::endpoint(pod, family, are_named))
             .collect();
         endpoints.sort();
         let spec = SliceSpec {
@@ -338,9 +339,11 @@ impl<'a, 'w> Work<'a, 'w> {
         let is_in = is_known(wanted.route)
             && found.is_some_and(|slice| {
                 slice.spec.ports.contains(&wanted.port)
-                    && slice.spec.endpoints.iter().any(|endpoint| {
-                        endpoint.address == *address && endpoint.pod.as_ref() == Some(&pod.pod)
-                    })
+                    && slice
+                        .spec
+                        .endpoints
+                        .iter()
+                        .any(|one| one.is_of(pod, family))
             });
         let listener = Listener {
             pod: pod.pod.uid.clone(),
@@ -443,16 +446,6 @@ impl<'a, 'w> Work<'a, 'w> {
 
 fn is_ours(slice: &Slice) -> bool {
     slice.managed_by.as_deref() == Some(MANAGED_BY_NAPWAKE)
-}
-
-/// One endpoint for a doorman pod, with its one address in the family.
-fn endpoint(pod: &DoormanPod, family: IpFamily) -> Option<Endpoint> {
-    Some(Endpoint {
-        address: *pod.addresses.get(&family)?,
-        node: pod.node.clone(),
-        zone: pod.zone.clone(),
-        pod: Some(pod.pod.clone()),
-    })
 }
 
 #[cfg(test)]

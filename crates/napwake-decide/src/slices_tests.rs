@@ -8,7 +8,7 @@ use crate::{
         Cluster, objects,
         questions::{pause_with, paused},
     },
-    world::{DoormanState, PodRef},
+    world::{DoormanState, Endpoint, PodRef},
 };
 
 fn only_slice(cluster: &Cluster) -> SliceSpec {

@@ -108,6 +108,8 @@ pub struct World {
     pub behind: BTreeMap<String, Behind>,
     /// The doorman's pods.
     pub doorman: Doorman,
+    /// Whether slices name them.
+    pub target_refs: TargetRefs,
     /// The results of connect checks: see [`crate::plan::Write::CheckListeners`].
     /// Those of a pod are forgotten when it's no longer Ready.
     pub checks: BTreeMap<Listener, Check>,
@@ -246,6 +248,8 @@ pub struct Controller {
 pub struct Namespace {
     /// `metadata.deletionTimestamp`.
     pub deleted: Option<Timestamp>,
+    /// Whether its label puts it in Istio's ambient mesh (T-132).
+    pub is_ambient: bool,
 }
 
 /// A Service, as far as routing goes by it.
@@ -274,6 +278,8 @@ pub struct Service {
     /// What its annotations say of GKE's network endpoint groups; what can't be read
     /// says nothing (T-90).
     pub negs: BTreeSet<NegSign>,
+    /// Whether its label puts it in Istio's ambient mesh (T-132).
+    pub is_ambient: bool,
 }
 
 impl Service {
@@ -385,6 +391,15 @@ pub struct Endpoint {
     pub pod: Option<PodRef>,
 }
 
+impl Endpoint {
+    /// Whether it's that of this doorman pod: by its address, and where it names a pod
+    /// by that, too.
+    pub fn is_of(&self, pod: &DoormanPod, family: IpFamily) -> bool {
+        pod.addresses.get(&family) == Some(&self.address)
+            && self.pod.as_ref().is_none_or(|named| *named == pod.pod)
+    }
+}
+
 /// A reference to a pod.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct PodRef {
@@ -414,6 +429,19 @@ pub enum Doorman {
     Disabled,
     /// Its pods, Ready or not.
     Enabled(Seen<Vec<DoormanPod>>),
+}
+
+/// Whether the endpoints of slices name the doorman's pods as their `targetRef` (T-132).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum TargetRefs {
+    /// They do, but for Services in Istio's ambient mesh: that leaves out endpoints that
+    /// name a pod of another Service (F-58).
+    #[default]
+    Auto,
+    /// They all do: cloud load balancers that go to pods need it (F-63).
+    Always,
+    /// None does.
+    Never,
 }
 
 /// A doorman pod.

@@ -10,7 +10,7 @@ use napwake_api::{
     settings::{Defaults, MIN_IDLE_AFTER},
     workload::WakeMode,
 };
-use napwake_decide::ports::Caps;
+use napwake_decide::{ports::Caps, world::TargetRefs};
 use napwake_kit::args::{AdminArgs, LogArgs};
 
 /// What the operator is told at its start.
@@ -51,6 +51,11 @@ pub struct OperatorArgs {
     #[arg(long, value_name = "COUNT", default_value_t = Caps::default().per_namespace,
           value_parser = ports())]
     pub ports_per_namespace: usize,
+
+    /// Whether the endpoints of paused Services name the doorman's pods as their
+    /// targetRef
+    #[arg(long, value_name = "REF", value_enum, default_value_t)]
+    pub endpoint_target_ref: EndpointTargetRef,
 
     /// Whether to take turns with other operators by a Lease; without it there
     /// must be only one
@@ -95,6 +100,15 @@ impl OperatorArgs {
         }
     }
 
+    /// Whether slices name the doorman's pods.
+    pub fn target_refs(&self) -> TargetRefs {
+        match self.endpoint_target_ref {
+            EndpointTargetRef::Auto => TargetRefs::Auto,
+            EndpointTargetRef::Pod => TargetRefs::Always,
+            EndpointTargetRef::None => TargetRefs::Never,
+        }
+    }
+
     /// Who this process is among operators.
     pub fn identity(&self) -> String {
         format!("{}_{}", self.pod_name, self.pod_uid)
@@ -109,6 +123,18 @@ pub enum DefaultWake {
     Request,
     /// Only a person
     Ask,
+}
+
+/// `--endpoint-target-ref` (T-132).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum EndpointTargetRef {
+    /// They do, but for Services in Istio's ambient mesh
+    #[default]
+    Auto,
+    /// They do
+    Pod,
+    /// They don't
+    None,
 }
 
 /// As many as there are. With none nothing could be routed: for that there is
@@ -148,6 +174,7 @@ mod tests {
         let args = parse(&[
             "--doorman-service=",
             "--default-wake=ask",
+            "--endpoint-target-ref=none",
             "--default-idle-after=1h30m",
             "--log-level=debug",
             "--log-format=text",
@@ -159,6 +186,7 @@ mod tests {
         };
         assert_eq!(args.defaults(), expected);
         assert_eq!(args.doorman_service, "");
+        assert_eq!(args.target_refs(), TargetRefs::Never);
         assert!(args.leader_elect && !args.wake_everybody);
     }
 
@@ -168,6 +196,7 @@ mod tests {
     #[case("--default-wake=true")]
     #[case("--default-idle-after=59s")]
     #[case("--default-idle-after=soon")]
+    #[case("--endpoint-target-ref=Pod")]
     #[case("--leader-elect=maybe")]
     #[case("--operator-deployment=a")]
     #[case("--ports-per-workload=-1")]

@@ -132,7 +132,8 @@ impl Parts {
 }
 
 fn index(args: &OperatorArgs) -> Index {
-    let index = Index::new(doorman(args), args.defaults(), Ports::new(args.caps()));
+    let index = Index::new(doorman(args), args.defaults(), Ports::new(args.caps()))
+        .naming_pods(args.target_refs());
     if args.wake_everybody {
         index.before_the_end()
     } else {

@@ -75,10 +75,7 @@ impl<'w> HandOver<'w> {
         };
         let is_there = |endpoint: &Endpoint| {
             let mut ready = pods.iter().filter(|pod| pod.state == DoormanState::Ready);
-            ready.any(|pod| {
-                let address = pod.addresses.get(&slice.family);
-                endpoint.pod.as_ref() == Some(&pod.pod) && address == Some(&endpoint.address)
-            })
+            ready.any(|pod| endpoint.is_of(pod, slice.family))
         };
         let mut slice = slice.clone();
         slice.endpoints.retain(is_there);

@@ -123,7 +123,7 @@ impl Cluster {
             let mut ready = doormen.iter().filter(|pod| {
                 pod.state == DoormanState::Ready && !pod.pod.uid.ends_with(objects::DEAF)
             });
-            ready.any(|pod| endpoint.pod.as_ref() == Some(&pod.pod))
+            ready.any(|pod| endpoint.is_of(pod, slice.family))
         };
         slice.endpoints.iter().any(is_there)
     }

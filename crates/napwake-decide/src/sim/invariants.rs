@@ -165,10 +165,9 @@ impl Cluster {
         for slice in self.slices.values() {
             assert!(!slice.spec.endpoints.is_empty(), "an empty slice");
             for endpoint in &slice.spec.endpoints {
-                let is_there = pods.iter().any(|pod| {
-                    endpoint.pod.as_ref() == Some(&pod.pod)
-                        && pod.addresses.get(&slice.spec.family) == Some(&endpoint.address)
-                });
+                let is_there = pods
+                    .iter()
+                    .any(|pod| endpoint.is_of(pod, slice.spec.family));
                 assert!(
                     is_there,
                     "a slice names a doorman pod that is gone: {slice:?}"
@@ -186,7 +185,7 @@ impl Cluster {
     }
 
     /// Awake, with its own replicas, and nothing left over.
-    pub(super) fn check_clean(&self) {
+    pub(crate) fn check_clean(&self) {
         assert_eq!(self.slices.len(), 0, "slices left over: {:?}", self.slices);
         for (name, app) in &self.apps {
             let target = app.target.as_ref().expect("its target");

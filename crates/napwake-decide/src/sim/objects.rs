@@ -13,6 +13,7 @@ pub(crate) fn empty() -> Cluster {
         ingresses: Vec::new(),
         slices: BTreeMap::new(),
         doorman: Doorman::Enabled(Seen::Known(vec![doorman_pod(1), doorman_pod(2)])),
+        target_refs: TargetRefs::Auto,
         ports: Ports::new(Caps::default()),
         unknown: BTreeSet::new(),
         refusal: None,
@@ -68,7 +69,10 @@ impl Cluster {
             checks: BTreeMap::new(),
             failures: BTreeMap::new(),
             never_idle: None,
-            namespace: Namespace { deleted: None },
+            namespace: Namespace {
+                deleted: None,
+                is_ambient: false,
+            },
             is_broken: false,
             expected: BTreeSet::from([replicas]),
             outdated: None,
@@ -161,6 +165,7 @@ pub(crate) fn service(name: &str, uid: &str) -> Service {
         internal_traffic: TrafficPolicy::Cluster,
         publishes: Publishes::ReadyPods,
         negs: BTreeSet::new(),
+        is_ambient: false,
     }
 }
 

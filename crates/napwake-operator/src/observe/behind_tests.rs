@@ -22,6 +22,7 @@ fn service(name: &str) -> Service {
         internal_traffic: TrafficPolicy::Cluster,
         publishes: Publishes::ReadyPods,
         negs: BTreeSet::new(),
+        is_ambient: false,
     }
 }
 

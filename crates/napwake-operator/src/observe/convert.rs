@@ -27,6 +27,10 @@ use super::{layered::Versioned, negs, thin};
 /// The label by which newer clusters say in which zone a pod runs.
 const ZONE: &str = "topology.kubernetes.io/zone";
 
+/// The label by which Istio takes a Namespace, or one Service, into its mesh.
+const DATAPLANE_MODE: &str = "istio.io/dataplane-mode";
+const AMBIENT: &str = "ambient";
+
 /// A ManagedWorkload.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct ObservedWorkload {
@@ -60,6 +64,7 @@ pub(crate) struct ObservedNamespace {
     pub(crate) deleted: Option<Timestamp>,
     pub(crate) labels: Map,
     pub(crate) annotations: Map,
+    pub(crate) is_ambient: bool,
 }
 
 /// A Service.
@@ -195,6 +200,7 @@ pub(crate) fn namespace(object: shared::Namespace) -> ObservedNamespace {
         version: meta.resource_version.unwrap_or_default(),
         // Terminating without a time would be odd; it's going all the same.
         deleted: deleted.or_else(|| going.then_some(Timestamp::UNIX_EPOCH)),
+        is_ambient: is_ambient(meta.labels.as_ref()),
         labels: ours(meta.labels),
         annotations: ours(meta.annotations),
     }
@@ -235,6 +241,7 @@ pub(crate) fn service(object: shared::Service) -> ObservedService {
             Publishes::ReadyPods
         },
         negs: negs.signs,
+        is_ambient: is_ambient(meta.labels.as_ref()),
     };
     ObservedService {
         namespace: meta.namespace.unwrap_or_default(),
@@ -399,6 +406,13 @@ fn time(time: Option<Time>) -> Option<Timestamp> {
 }
 
 /// What Napwake may read of labels or annotations.
+/// Whether its labels put it in Istio's ambient mesh.
+fn is_ambient(labels: Option<&Map>) -> bool {
+    labels
+        .and_then(|labels| labels.get(DATAPLANE_MODE))
+        .is_some_and(|mode| mode == AMBIENT)
+}
+
 fn ours(map: Option<Map>) -> Map {
     map.into_iter()
         .flatten()

@@ -4,7 +4,9 @@ use rstest::rstest;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::fixtures::{deployment, doorman_pod, made_by_label, service, slice, workload};
+use crate::fixtures::{
+    deployment, doorman_pod, made_by_label, namespace, service, slice, workload,
+};
 
 /// F-11, F-15, F-17: what Napwake wouldn't write is given without endpoints, so
 /// that it's written anew.
@@ -119,4 +121,15 @@ fn the_label_says_who_made_it() {
 fn selectors_are_put_as_lists_take_them(#[case] given: Value, #[case] expected: Option<&str>) {
     let given: LabelSelector = serde_json::from_value(given).unwrap();
     assert_eq!(selector(&given).as_deref(), expected);
+}
+
+/// T-132: a Namespace or a Service is in Istio's ambient mesh by its label alone.
+#[rstest]
+#[case::none(json!({}), false)]
+#[case::ambient(json!({"istio.io/dataplane-mode": "ambient"}), true)]
+#[case::left_out(json!({"istio.io/dataplane-mode": "none"}), false)]
+fn the_ambient_mesh_is_told_by_a_label(#[case] labels: Value, #[case] expected: bool) {
+    let labeled = json!({"metadata": {"labels": labels}});
+    assert_eq!(namespace(1, labeled.clone()).is_ambient, expected);
+    assert_eq!(service("a", "a", 1, labeled).service.is_ambient, expected);
 }

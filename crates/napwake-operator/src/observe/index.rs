@@ -18,7 +18,7 @@ use napwake_api::{
 use napwake_decide::{
     Ports,
     behind::Behind,
-    world::{Check, DoormanState, Listener, SliceSpec, Tenure, WorkloadKey},
+    world::{Check, DoormanState, Listener, SliceSpec, TargetRefs, Tenure, WorkloadKey},
 };
 use tokio::time::Instant;
 
@@ -62,6 +62,7 @@ pub(crate) struct Index {
     pub(super) behind: BTreeMap<Key, Behind>,
     pub(crate) slice_ledger: SliceLedger,
     pub(super) doorman: DoormanService,
+    pub(super) target_refs: TargetRefs,
     pub(super) defaults: Defaults,
     pub(super) tenure: Tenure,
     /// The ledger of doorman ports: behind the same lock, so that what a
@@ -85,9 +86,18 @@ impl Index {
             behind: BTreeMap::new(),
             slice_ledger: SliceLedger::default(),
             doorman,
+            target_refs: TargetRefs::default(),
             defaults,
             tenure: Tenure::Stays,
             ports,
+        }
+    }
+
+    /// The same, where the doorman's endpoints name their pods so.
+    pub(crate) fn naming_pods(self, target_refs: TargetRefs) -> Self {
+        Self {
+            target_refs,
+            ..self
         }
     }
 

@@ -50,6 +50,7 @@ impl Index {
             pods,
             namespace: seen(namespace, |namespace| Namespace {
                 deleted: namespace.deleted,
+                is_ambient: namespace.is_ambient,
             }),
             services,
             ingresses: self.ingresses_within(&key.namespace, now),
@@ -57,6 +58,7 @@ impl Index {
             served: Seen::Unknown("not read".to_owned()),
             behind,
             doorman: self.doorman(now),
+            target_refs: self.target_refs,
             checks: ports
                 .iter()
                 .filter_map(|port| self.checks.get(port))

@@ -13,6 +13,7 @@ use crate::chart::{arguments, container, default_render, refusal, render};
 #[case::ask(&["defaults.wake=ask"], "--default-wake=ask")]
 #[case::idle_after(&["defaults.idleAfter=1h30m"], "--default-idle-after=1h30m")]
 #[case::ports_per_workload(&["doorman.portsPerWorkload=5"], "--ports-per-workload=5")]
+#[case::endpoint_target_ref(&["doorman.endpointTargetRef=none"], "--endpoint-target-ref=none")]
 #[case::ports_per_namespace(&["doorman.portsPerNamespace=40"], "--ports-per-namespace=40")]
 #[case::ports_by_default(&[], "--ports-per-workload=32")]
 #[case::log(&["log.level=debug"], "--log-level=debug")]
