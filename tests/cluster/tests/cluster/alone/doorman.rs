@@ -96,21 +96,26 @@ async fn an_upgrade_of_both_parts_loses_no_connection() {
         try_join_all(apps.iter().map(|app| setup::asleep(&place, app))).await?;
         let address = format!("{}:80", place.address("web").await?);
         let over = Cell::new(false);
-        let upgrade = async {
-            // A filter for logs that changes nothing but is another each time.
-            let value = format!("log.level=info\\,round{}=info", managed::now().as_second());
-            own.upgrade(&value).await?;
+        let replaced = async {
+            upgrade(&own).await?;
             let pods = until_replaced(&own, &old).await;
             over.set(true);
             pods
         };
         let woken = try_join_all(apps[1..].iter().map(|app| ask_until(&place, app, &over)));
-        let work = async { tokio::try_join!(upgrade, woken) };
+        let work = async { tokio::try_join!(replaced, woken) };
         let (checks, (pods, requests)) = steady::CHECKS.during(&address, work).await?;
         ensure!(checks > 0 && requests.iter().all(|count| *count > 0));
         one_after_the_other(&pods, &old)
     })
     .await;
+}
+
+/// Has both parts' pods replaced.
+async fn upgrade(own: &Own) -> Result<()> {
+    // A filter for logs that changes nothing but is another each time.
+    let value = format!("log.level=info\\,round{}=info", managed::now().as_second());
+    own.upgrade(&value).await
 }
 
 /// Pauses the app and asks it again and again, each time to be answered by it.
@@ -185,4 +190,78 @@ fn ready_at(pod: &Pod) -> Option<Timestamp> {
         .iter()
         .find(|condition| condition.type_ == "Ready")?;
     Some(ready.last_transition_time.as_ref()?.0)
+}
+
+mod long {
+    use tokio::time::Instant;
+
+    use super::*;
+
+    /// How many upgrades there are, one after the other.
+    const UPGRADES: usize = 3;
+
+    /// DRAIN-16: upgrades of both parts in a row, under at least fifty calls a second to
+    /// workloads that are paused, wake and are paused again. None is refused and none is
+    /// lost: not one in thousands.
+    #[tokio::test]
+    async fn upgrades_under_fifty_calls_a_second_lose_none() {
+        place::with("upgrades", async |place| {
+            let own = Own::of(&place);
+            own.until_settled(Part::Doorman).await?;
+            own.until_whole(Part::Operator).await?;
+            let apps = ["web", "woken1", "woken2"].map(|name| App::new(name, "http"));
+            try_join_all(apps.iter().map(|app| setup::asleep(&place, app))).await?;
+            let addresses = apps.iter().map(|app| address(&place, app));
+            let [web, woken1, woken2] = &try_join_all(addresses).await?[..] else {
+                bail!("not three addresses");
+            };
+            let over = Cell::new(false);
+            let begun = Instant::now();
+            let upgrades = async {
+                for _ in 0..UPGRADES {
+                    let old = own.staying(Part::Doorman).await?;
+                    upgrade(&own).await?;
+                    until_replaced(&own, &old).await?;
+                }
+                over.set(true);
+                Ok(())
+            };
+            let woken = try_join_all(apps[1..].iter().map(|app| call_until(&place, app, &over)));
+            let work = async { tokio::try_join!(upgrades, woken) };
+            let work = steady::PROBES.during(woken1, work);
+            let work = steady::PROBES.during(woken2, work);
+            let (checks, (probes2, (probes1, ((), requests)))) =
+                steady::CHECKS.during(web, work).await?;
+            let counts = [checks, probes1, probes2, requests.iter().sum()];
+            println!("{counts:?} calls answered in {:?}", begun.elapsed());
+            let calls: usize = counts.iter().sum();
+            let seconds = usize::try_from(begun.elapsed().as_secs())?;
+            ensure!(
+                calls >= 50 * seconds,
+                "{counts:?} in {seconds} s are too few"
+            );
+            ensure!(requests.iter().all(|count| *count > 0), "{requests:?}");
+            Ok(())
+        })
+        .await;
+    }
+
+    async fn address(place: &Place, app: &App) -> Result<String> {
+        Ok(format!("{}:80", place.address(&app.name).await?))
+    }
+
+    /// Calls the paused app all the while until it runs, and pauses it, over and over.
+    async fn call_until(place: &Place, app: &App, over: &Cell<bool>) -> Result<usize> {
+        let address = address(place, app).await?;
+        let mut answered = 0;
+        while !over.get() {
+            let wakes = async {
+                managed::phase(place, &app.name, Phase::Running).await?;
+                Ok(())
+            };
+            answered += steady::REQUESTS.during(&address, wakes).await?.0;
+            managed::pause_routed(place, &app.name).await?;
+        }
+        Ok(answered)
+    }
 }
