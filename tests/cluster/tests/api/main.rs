@@ -40,5 +40,6 @@ mod routes;
 mod setup;
 mod sharing;
 mod strange_services;
+mod target_refs;
 mod turned_away;
 mod validation;

@@ -228,8 +228,8 @@ mod long {
             };
             let woken = try_join_all(apps[1..].iter().map(|app| call_until(&place, app, &over)));
             let work = async { tokio::try_join!(upgrades, woken) };
-            let work = steady::PROBES.during(woken1, work);
-            let work = steady::PROBES.during(woken2, work);
+            let work = Box::pin(steady::PROBES.during(woken1, work));
+            let work = Box::pin(steady::PROBES.during(woken2, work));
             let (checks, (probes2, (probes1, ((), requests)))) =
                 steady::CHECKS.during(web, work).await?;
             let counts = [checks, probes1, probes2, requests.iter().sum()];
