@@ -288,9 +288,11 @@ impl Index {
     ) -> Concerns {
         let key = (String::new(), new.name.clone());
         let old = self.namespaces.look(&key, now).known();
+        // But for its version, which anybody's label makes another one.
         let same = old.is_some_and(|old| {
-            (old.deleted, &old.labels, &old.annotations)
-                == (new.deleted, &new.labels, &new.annotations)
+            let mut old = ObservedNamespace::clone(&old);
+            old.version.clone_from(&new.version);
+            old == *new
         });
         self.namespaces.apply(key.clone(), new);
         if same {

@@ -1,13 +1,13 @@
 //! The index: what is put in, what Worlds come out, and whom changes concern.
 
 use jiff::Timestamp;
-use napwake_api::names::{setting, signal};
+use napwake_api::names::{opt, setting, signal};
 use napwake_decide::{
     Seen,
     world::{CheckOutcome, Doorman, World},
 };
 use rstest::rstest;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::*;
 use crate::{
@@ -283,13 +283,18 @@ fn a_doorman_pod_concerns_all_that_are_routed() {
     assert_eq!(concerned(&concerns), []);
 }
 
-#[test]
-fn a_namespace_concerns_all_in_it_when_it_says_something_new() {
+#[rstest]
+#[case::a_setting(json!({"annotations": {setting::WAKE: "ask"}}))]
+#[case::opted_in(json!({"labels": {opt::MANAGED: "true"}}))]
+#[case::a_mesh(json!({"labels": {"istio.io/dataplane-mode": "ambient"}}))]
+#[case::going(json!({"deletionTimestamp": "2026-11-30T08:00:00Z"}))]
+fn a_namespace_concerns_all_in_it_when_it_says_something_new(#[case] new: Value) {
     let (mut index, now) = (filled(), Instant::now());
-    let concerns = index.apply_namespace(namespace(2, json!({})), now);
+    let other = json!({"metadata": {"labels": {"team": "a"}}});
+    let concerns = index.apply_namespace(namespace(2, other), now);
     assert_eq!(concerned(&concerns), []);
-    let ask = json!({"metadata": {"annotations": {setting::WAKE: "ask"}}});
-    let concerns = index.apply_namespace(namespace(3, ask), now);
+    let new = json!({"metadata": new});
+    let concerns = index.apply_namespace(namespace(3, new), now);
     assert_eq!(concerned(&concerns), [("a", Usual)]);
     assert_eq!(concerns.targets.len(), 1);
 }
