@@ -190,7 +190,7 @@ fn routed_services_are_given_whatever_they_select() {
     json!({"metadata": {"deletionTimestamp": "2026-11-30T10:00:00Z"}}),
     DoormanState::NotReady
 )]
-fn doorman_pods_are_ready_or_not(#[case] patch: serde_json::Value, #[case] expected: DoormanState) {
+fn doorman_pods_are_ready_or_not(#[case] patch: Value, #[case] expected: DoormanState) {
     let mut index = filled();
     index.apply_pod(doorman_pod("d-1", 2, patch), Instant::now());
     let Doorman::Enabled(Seen::Known(pods)) = world(&index, "a").unwrap().doorman else {
@@ -399,7 +399,7 @@ fn a_term_begins_with_the_ports_that_statuses_record() {
 #[rstest]
 #[case::by_label(made_by_label("a"), true)]
 #[case::by_hand(json!({}), false)]
-fn unreadable_idle_after_is_told(#[case] patch: serde_json::Value, #[case] expected: bool) {
+fn unreadable_idle_after_is_told(#[case] patch: Value, #[case] expected: bool) {
     let (mut index, now) = (filled(), Instant::now());
     let never = json!({"metadata": {"annotations": {setting::IDLE_AFTER: "soon"}}});
     index.apply_target(deployment("a", 2, never), now);

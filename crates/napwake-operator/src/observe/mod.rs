@@ -9,6 +9,7 @@ pub(crate) mod convert;
 mod index;
 mod ingresses;
 mod layered;
+mod namespaces;
 mod negs;
 mod neighbors;
 mod pods;
