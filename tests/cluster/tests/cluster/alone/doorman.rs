@@ -209,7 +209,9 @@ mod long {
             let own = Own::of(&place);
             own.until_settled(Part::Doorman).await?;
             own.until_whole(Part::Operator).await?;
-            let apps = ["web", "woken1", "woken2"].map(|name| App::new(name, "http"));
+            // Serving on, they refuse nobody whom kube-proxy still sends them.
+            let app = |name| App::new(name, "http").arg("-serve-on=3s");
+            let apps = ["web", "woken1", "woken2"].map(app);
             try_join_all(apps.iter().map(|app| setup::asleep(&place, app))).await?;
             let addresses = apps.iter().map(|app| address(&place, app));
             let [web, woken1, woken2] = &try_join_all(addresses).await?[..] else {
