@@ -17,7 +17,7 @@ use std::time::Duration;
 
 use napwake_api::stamp::RequestKind;
 use napwake_gate::allowance::Allowance;
-use napwake_gate::click::Press;
+use napwake_gate::click::{Press, press};
 use napwake_gate::places::Source;
 use napwake_gate::wake::Need;
 use napwake_kit::clock::Clock;
@@ -169,8 +169,6 @@ impl<S: Stamper> Wakes<S> {
     /// Presses the button for every workload behind `judged`, the route as it was
     /// when the click was judged good, and says what came of each (T-75). What
     /// can't be written yet is tried until `until`, and counts as written (T-63).
-    ///
-    /// It goes on though nobody waits for its end.
     pub async fn click(
         &self,
         route: &RouteHandle,
@@ -178,35 +176,40 @@ impl<S: Stamper> Wakes<S> {
         asker: Asker,
         until: Instant,
     ) -> Vec<Press> {
-        let mut pressing = Vec::new();
-        for workload in &judged.workloads {
-            let Some(pause) = workload.state.pause() else {
-                continue;
-            };
-            let (tell, pressed) = oneshot::channel();
-            pressing.push(pressed);
-            let is_pending = workload.slot.join(Wanted {
+        let presses = judged.workloads.iter().filter_map(|workload| {
+            let pause = workload.state.pause()?;
+            let wanted = Wanted {
                 workload: &workload.key,
                 pause,
                 asker,
                 route,
                 until,
-            });
-            if is_pending {
-                tell.send(Press::Stamp).ok();
-                continue;
-            }
-            let shared = Arc::clone(&self.shared);
-            let subject = (Arc::clone(workload), pause);
-            let joiner = Joiner {
-                asker,
-                route: route.clone(),
             };
-            let click = Click::new(shared, joiner, subject, until);
-            self.shared.tasks.spawn(click.run(tell));
+            Some(self.click_one(workload, wanted))
+        });
+        let presses = futures::future::join_all(presses).await;
+        presses.into_iter().flatten().collect()
+    }
+
+    /// Waits for its turn, so that however many click, one at a time asks the API server
+    /// for them. Whoever leaves before that has asked for nothing that the one before
+    /// doesn't do; from then on it goes on though nobody waits for its end.
+    async fn click_one(&self, workload: &Arc<Workload>, wanted: Wanted<'_>) -> Option<Press> {
+        let turn = workload.slot.turn().await;
+        if workload.slot.join(wanted) {
+            return Some(Press::Stamp);
         }
-        let pressed = futures::future::join_all(pressing).await;
-        pressed.into_iter().flatten().collect()
+        let now = self.shared.clock.now();
+        let known = press(workload.asked(now), wanted.pause.started_at, now);
+        if known != Press::Stamp {
+            return Some(known);
+        }
+        let joiner = Joiner::new(wanted);
+        let subject = (Arc::clone(workload), wanted.pause);
+        let click = Click::new(Arc::clone(&self.shared), joiner, subject, wanted.until);
+        let (tell, pressed) = oneshot::channel();
+        self.shared.tasks.spawn(click.run(turn, tell));
+        pressed.await.ok()
     }
 }
 

@@ -1,8 +1,9 @@
 //! One click on one workload: read, judged, and written over what was read.
 //!
 //! Owns that two clicks at the same instant, at whichever pods, lead to one stamp
-//! (T-10): the write carries the version that was read, and the one that comes
-//! too late reads and judges anew. What couldn't be written is tried again apart
+//! (T-10): those at one pod are carried out in turn; of those at several, the write
+//! carries the version that was read, and the one that comes too late reads and judges
+//! anew. What couldn't be written is tried again apart
 //! from whoever clicked (T-62, T-63, T-112).
 
 use std::sync::Arc;
@@ -15,7 +16,7 @@ use tokio::sync::{Notify, oneshot};
 use tokio::time::{Instant, sleep};
 
 use super::pursuit::{Pursuit, stamp};
-use super::slot::{Joiner, Wanted};
+use super::slot::{Joiner, Turn, Wanted};
 use super::{Obstacle, Shared, StampError, StampValue, Stamper, log_stamp};
 use crate::routes::{Pause, Workload};
 
@@ -63,18 +64,17 @@ impl<S: Stamper> Click<S> {
     }
 
     /// Says what came of the first try, and tries on by itself where nothing was
-    /// written yet: that counts as written.
-    pub(super) async fn run(mut self, tell: oneshot::Sender<Press>) {
-        let tried = self.try_once().await;
-        let (press, obstacle) = match tried {
+    /// written yet: that counts as written. Whoever's turn is next finds what came of it
+    /// in the slot.
+    pub(super) async fn run(mut self, turn: Turn, tell: oneshot::Sender<Press>) {
+        let (press, joined) = match self.try_once().await {
             Tried::Pressed(press) => (press, None),
-            Tried::NotYet(obstacle) => (Press::Stamp, Some(obstacle)),
+            Tried::NotYet(obstacle) => (Press::Stamp, self.becomes_pending(obstacle)),
         };
+        drop(turn);
         // Whoever clicked may have left; the wake goes on (T-59).
         tell.send(press).ok();
-        if let Some(obstacle) = obstacle
-            && let Some(joined) = self.becomes_pending(obstacle)
-        {
+        if let Some(joined) = joined {
             self.try_on(&joined).await;
             self.leave_to_requests(joined).await;
         }

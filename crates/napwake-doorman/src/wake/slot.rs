@@ -12,7 +12,7 @@ use napwake_gate::allowance::OverRate;
 use napwake_gate::places::WorkloadKey;
 use napwake_gate::wake::{self as rule, Need};
 use parking_lot::Mutex;
-use tokio::sync::Notify;
+use tokio::sync::{Notify, OwnedMutexGuard};
 use tokio::time::Instant;
 
 use super::Asker;
@@ -32,7 +32,12 @@ pub enum Obstacle {
 #[derive(Debug, Default)]
 pub struct Slot {
     pub(super) state: Mutex<SlotState>,
+    /// Whose click is being carried out.
+    turn: Arc<tokio::sync::Mutex<()>>,
 }
+
+/// A click's turn: no other's begins before this is dropped.
+pub(super) type Turn = OwnedMutexGuard<()>;
 
 #[derive(Debug, Default)]
 pub(super) struct SlotState {
@@ -94,6 +99,11 @@ impl Slot {
         self.state.lock().pending(pause).is_some()
     }
 
+    /// Waits until nobody else's click is being carried out. Cancel-safe.
+    pub(super) async fn turn(&self) -> Turn {
+        Arc::clone(&self.turn).lock_owned().await
+    }
+
     /// Joins a wake that is pending already (T-62); whether one is.
     pub(super) fn join(&self, wanted: Wanted<'_>) -> bool {
         let mut state = self.state.lock();
@@ -141,7 +151,7 @@ impl Slot {
 }
 
 impl Joiner {
-    fn new(wanted: Wanted<'_>) -> Self {
+    pub(super) fn new(wanted: Wanted<'_>) -> Self {
         Self {
             asker: wanted.asker,
             route: wanted.route.clone(),

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use futures::FutureExt;
 use napwake_api::stamp::RequestKind;
 use napwake_gate::places::Source;
 use rstest::rstest;
@@ -117,6 +118,45 @@ async fn of_two_clicks_at_once_one_wakes() {
         presses.sort_by_key(|press| *press != Press::Stamp);
         assert_eq!(presses, [Press::Stamp, Press::TooSoon, Press::TooSoon]);
     }
+}
+
+/// T-10, LIMIT-10: clicks at one pod are carried out one after the other, so that only
+/// one at a time asks the API server, however many there are and whoever of them left.
+#[tokio::test(start_paused = true)]
+async fn one_click_at_a_time_is_carried_out() {
+    let world = world(&json!({}));
+    world.cluster.fall_silent();
+    for _ in 0..100 {
+        assert_eq!(click(&world).now_or_never(), None, "it isn't answered yet");
+    }
+    world.quiet().await;
+    assert_eq!(world.cluster.calls().len(), 1);
+}
+
+/// T-07, T-10: whoever waited for another's click that woke comes too soon, and nothing
+/// is read for them.
+#[tokio::test(start_paused = true)]
+async fn those_who_waited_come_too_soon() {
+    let world = world(&json!({}));
+    let presses = futures::future::join_all((0..10).map(|_| click(&world))).await;
+    let mut expected = [Press::TooSoon; 10];
+    expected[0] = Press::Stamp;
+    assert_eq!(presses.concat(), expected);
+    let calls = world.cluster.calls();
+    let reads = calls.iter().filter(|call| call.method == http::Method::GET);
+    assert_eq!(reads.count(), 1);
+}
+
+/// T-62: those who waited for one that can't be written yet join it.
+#[tokio::test(start_paused = true)]
+async fn those_who_waited_join_one_that_is_tried_on() {
+    let world = world(&json!({}));
+    world.cluster.refuse_stamps([500]);
+    let presses = futures::future::join_all((0..10).map(|_| click(&world))).await;
+    assert_eq!(presses.concat(), [Press::Stamp; 10]);
+    assert_eq!(writes(&world), 1);
+    world.pass(secs(2)).await;
+    assert_eq!(writes(&world), 2);
 }
 
 /// Annotations with times of that morning.
