@@ -84,6 +84,7 @@ impl Claimant {
     pub(super) fn adopt(&mut self, before: &Self) {
         if before.workload.uid == self.workload.uid {
             let slot = Arc::clone(&before.workload.slot);
+            slot.shows(self.workload.last_request.as_ref().map(|one| one.stamp));
             Arc::make_mut(&mut self.workload).slot = slot;
         }
     }

@@ -43,6 +43,8 @@ pub(super) type Turn = OwnedMutexGuard<()>;
 pub(super) struct SlotState {
     /// The newest stamp written here: the watch shows it a little later.
     pub(super) stamped: Option<Stamp>,
+    /// The stamp that the watch shows.
+    shown: Option<Stamp>,
     pending: Option<Pending>,
     /// Whether the workload isn't known any more.
     is_gone: bool,
@@ -92,6 +94,16 @@ impl Slot {
     /// Whether its ManagedWorkload is gone.
     pub fn is_gone(&self) -> bool {
         self.state.lock().is_gone
+    }
+
+    /// The watch shows this stamp now. One of ours that it has shown and shows no more was
+    /// taken away (T-95): the operator may not have seen it either.
+    pub fn shows(&self, stamp: Option<Stamp>) {
+        let mut state = self.state.lock();
+        let before = std::mem::replace(&mut state.shown, stamp);
+        if before != stamp && before == state.stamped {
+            state.stamped = None;
+        }
     }
 
     /// Whether a wake from this pause is to be written that couldn't be yet.

@@ -115,6 +115,35 @@ async fn a_stamp_that_is_there_counts(#[case] stamp: &str, #[case] expected: usi
     assert_eq!(stamps(&world), expected);
 }
 
+/// T-95, T-65: a stamp that somebody took away, as tools that replace objects do, is
+/// none: whoever asks then has it written again.
+#[rstest]
+#[case::taken_away(&json!({}))]
+#[case::set_back(&json!({ "metadata": { "annotations": {
+    "napwake.dev/last-request": "2026-11-30T09:00:00.000000Z request api",
+} } }))]
+#[tokio::test(start_paused = true)]
+async fn a_stamp_that_is_taken_away_is_written_again(#[case] without: &Value) {
+    let world = world("Paused", &json!({}));
+    ask(&world, "192.0.2.7").await;
+    // Before the watch shows it, it is there all the same.
+    world.put(claimant("Paused", "Routed", without));
+    ask(&world, "192.0.2.7").await;
+    assert_eq!(stamps(&world), 1);
+    let stamp = "2026-11-30T10:05:00.000000Z request api";
+    let shown = json!({ "metadata": { "annotations": { "napwake.dev/last-request": stamp } } });
+    for _ in 0..2 {
+        world.put(claimant("Paused", "Routed", &shown));
+        ask(&world, "192.0.2.7").await;
+        assert_eq!(stamps(&world), 1);
+    }
+    world.put(claimant("Paused", "Routed", without));
+    ask(&world, "192.0.2.7").await;
+    assert_eq!(stamps(&world), 2);
+    ask(&world, "192.0.2.7").await;
+    assert_eq!(stamps(&world), 2, "it's written");
+}
+
 /// T-12, T-65: one stamp is written over one that lies too far ahead, though the
 /// watch is late to show it.
 #[tokio::test(start_paused = true)]
