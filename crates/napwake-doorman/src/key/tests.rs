@@ -13,7 +13,7 @@ use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
 use super::*;
-use crate::tests::Cluster;
+use crate::tests::{Cluster, Lines};
 
 const SECRET: &str = "/api/v1/namespaces/napwake-system/secrets/napwake-doorman-wake-key";
 
@@ -266,4 +266,19 @@ async fn the_key_outlives_the_api_server() {
     cluster.break_down();
     pass(Duration::from_mins(15)).await;
     assert_eq!(pod.check(&token), Ok(()));
+}
+
+/// T-25, T-26: whoever reads the log learns what to do about it, once.
+#[rstest]
+#[case::gone(None, "apply the chart or the manifests again")]
+#[case::short(Some(holding("key", &[7; 31])), "take its data away")]
+#[tokio::test(start_paused = true)]
+async fn what_to_do_about_it_is_said(#[case] secret: Option<Value>, #[case] expected: &str) {
+    let (lines, _guard) = Lines::gather();
+    let cluster = secret.map_or_else(Cluster::default, cluster);
+    let _pod = pod(&cluster);
+    pass(EVERY).await;
+    pass(EVERY).await;
+    let said = lines.with("without one, pages have no button");
+    assert!(said.len() == 1 && said[0].contains(expected), "{said:?}");
 }

@@ -58,10 +58,13 @@ pub enum Seen {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, thiserror::Error)]
 pub enum Trouble {
     /// T-26: what isn't empty is never overwritten.
-    #[error("the wake key's Secret holds less than {KEY_BYTES} bytes, which is no key")]
+    #[error(
+        "the wake key's Secret holds less than {KEY_BYTES} bytes, which is no key: take its data \
+         away, and a doorman fills it anew"
+    )]
     TooShort,
     /// T-25: it can't be made by the doorman.
-    #[error("the wake key's Secret is gone")]
+    #[error("the wake key's Secret is gone: apply the chart or the manifests again, which make it")]
     Gone,
 }
 
