@@ -5,7 +5,7 @@
 //! `InvalidSetting` event can say so. Whoever has [`Settings`] never reads an
 //! annotation again.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, fmt};
 
 use crate::{
     Span,
@@ -65,16 +65,36 @@ pub struct Settings {
 
 /// A setting that couldn't be read, and what stands in for it.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{annotation}={value:?} {problem}; {instead}")]
+#[error("{annotation}={value:?}{bearer} {problem}; {instead}")]
 pub struct Unreadable {
     /// The annotation's key.
     pub annotation: &'static str,
     /// Its value, as given.
     pub value: String,
+    /// Which object carries it.
+    pub bearer: Bearer,
     /// What the value must be.
     pub problem: &'static str,
     /// What Napwake does until it's mended.
     pub instead: &'static str,
+}
+
+/// Which object carries an annotation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Bearer {
+    /// The Deployment or StatefulSet: what is told of it is told there.
+    Workload,
+    /// Its namespace, where whoever reads that of the workload wouldn't look.
+    Namespace,
+}
+
+impl fmt::Display for Bearer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Workload => "",
+            Self::Namespace => " on its namespace",
+        })
+    }
 }
 
 /// Reads the settings of a workload opted in by label.
@@ -97,6 +117,19 @@ pub fn read(
     (settings, unreadable)
 }
 
+/// The workload's annotation, or else its namespace's (SET-08).
+fn nearest<'a>(
+    annotation: &str,
+    workload: &'a Annotations,
+    namespace: &'a Annotations,
+) -> Option<(&'a str, Bearer)> {
+    let on = |bearer, annotations: &'a Annotations| {
+        let value = annotations.get(annotation)?;
+        Some((value.as_str(), bearer))
+    };
+    on(Bearer::Workload, workload).or_else(|| on(Bearer::Namespace, namespace))
+}
+
 /// Exactly `request` or `ask`; anything else asks, so that a typo never lets
 /// robots wake the workload (SET-05, SET-09, SET-11, T-98).
 fn wake(
@@ -105,19 +138,17 @@ fn wake(
     default: WakeMode,
     unreadable: &mut Vec<Unreadable>,
 ) -> WakeMode {
-    let Some(value) = workload
-        .get(setting::WAKE)
-        .or_else(|| namespace.get(setting::WAKE))
-    else {
+    let Some((value, bearer)) = nearest(setting::WAKE, workload, namespace) else {
         return default;
     };
-    match value.as_str() {
+    match value {
         "request" => WakeMode::Request,
         "ask" => WakeMode::Ask,
         _ => {
             unreadable.push(Unreadable {
                 annotation: setting::WAKE,
-                value: value.clone(),
+                value: value.to_owned(),
+                bearer,
                 problem: "must be exactly \"request\" or \"ask\"",
                 instead: "until then only a person wakes the workload, as with \"ask\"",
             });
@@ -139,6 +170,7 @@ fn page(workload: &Annotations, unreadable: &mut Vec<Unreadable>) -> WakePage {
             unreadable.push(Unreadable {
                 annotation: setting::WAKE_PAGE,
                 value: value.clone(),
+                bearer: Bearer::Workload,
                 problem: "must be exactly \"true\" or \"false\"",
                 instead: "until then browsers get the waking-up page",
             });
@@ -162,6 +194,7 @@ fn max_wait(workload: &Annotations, unreadable: &mut Vec<Unreadable>) -> Span {
     unreadable.push(Unreadable {
         annotation: setting::WAKE_MAX_WAIT,
         value: value.clone(),
+        bearer: Bearer::Workload,
         problem: PROBLEM,
         instead,
     });
@@ -175,10 +208,7 @@ fn idle_after(
     default: Span,
     unreadable: &mut Vec<Unreadable>,
 ) -> Option<Span> {
-    let value = workload
-        .get(setting::IDLE_AFTER)
-        .or_else(|| namespace.get(setting::IDLE_AFTER));
-    let Some(value) = value else {
+    let Some((value, bearer)) = nearest(setting::IDLE_AFTER, workload, namespace) else {
         return Some(default);
     };
     match value.parse::<Span>() {
@@ -186,7 +216,8 @@ fn idle_after(
         _ => {
             unreadable.push(Unreadable {
                 annotation: setting::IDLE_AFTER,
-                value: value.clone(),
+                value: value.to_owned(),
+                bearer,
                 problem: "must be a duration such as 30m or 2h, of at least 1m",
                 instead: "until then the workload isn't paused on its own",
             });
@@ -208,6 +239,7 @@ fn lookout(workload: &Annotations, unreadable: &mut Vec<Unreadable>) -> Span {
     unreadable.push(Unreadable {
         annotation: setting::LOOKOUT,
         value: value.clone(),
+        bearer: Bearer::Workload,
         problem: "must be a duration such as 30s or 2m, of at most 10m",
         instead,
     });
@@ -345,5 +377,24 @@ mod tests {
             "napwake.dev/wake=\"Ask\" must be exactly \"request\" or \"ask\"; \
              until then only a person wakes the workload, as with \"ask\""
         );
+    }
+
+    /// SET-10: the event is on the workload, so it says where else to look.
+    #[rstest]
+    #[case(setting::WAKE)]
+    #[case(setting::IDLE_AFTER)]
+    fn a_problem_of_the_namespace_says_so(#[case] setting: &str) {
+        let (bad, fine) = (annotations(&[(setting, "soon")]), Annotations::new());
+        let told = |workload, namespace| {
+            let (_, problems) = read(workload, namespace, Defaults::default());
+            problems[0].to_string()
+        };
+        let start = format!("{setting}=\"soon\" on its namespace must be ");
+        let text = told(&fine, &bad);
+        assert!(text.starts_with(&start), "{text}");
+        for namespace in [&fine, &bad] {
+            let text = told(&bad, namespace);
+            assert!(!text.contains("namespace"), "{text}");
+        }
     }
 }
