@@ -406,3 +406,21 @@ fn unreadable_idle_after_is_told(#[case] patch: Value, #[case] expected: bool) {
     index.apply_workload(workload("a", 2, patch), now);
     assert_eq!(world(&index, "a").unwrap().never_idle.is_some(), expected);
 }
+
+/// Unknown is never idle: a namespace that can't be read may say anything, unless the
+/// workload says it itself.
+#[rstest]
+#[case::unsaid(json!({}), true)]
+#[case::its_own(json!({setting::IDLE_AFTER: "2h"}), false)]
+fn one_in_a_namespace_that_cannot_be_read_is_never_idle(
+    #[case] annotations: Value,
+    #[case] expected: bool,
+) {
+    let (mut index, now) = (filled(), Instant::now());
+    let says = json!({"metadata": {"annotations": annotations}});
+    index.apply_target(deployment("a", 2, says), now);
+    index.apply_workload(workload("a", 2, made_by_label("a")), now);
+    assert_eq!(world(&index, "a").unwrap().never_idle, None);
+    index.spoil_namespace(NAMESPACE, "odd".to_owned(), now);
+    assert_eq!(world(&index, "a").unwrap().never_idle.is_some(), expected);
+}

@@ -5,7 +5,7 @@ use std::{
     sync::Arc,
 };
 
-use napwake_api::{settings::Defaults, workload::TargetKind};
+use napwake_api::{names::setting, settings::Defaults, workload::TargetKind};
 use napwake_decide::{
     Seen, World, optin,
     orphans::is_orphan,
@@ -247,7 +247,8 @@ impl Index {
         Seen::Known(peers.collect())
     }
 
-    /// For one made for a label whose `idle-after` can't be read.
+    /// For one made for a label whose `idle-after` can't be read, or may stand where
+    /// nothing can.
     fn never_idle(
         &self,
         observed: &ObservedWorkload,
@@ -257,12 +258,16 @@ impl Index {
         let (Made::ByLabel(_), Look::Known(target)) = (&observed.made, target) else {
             return None;
         };
-        let none = BTreeMap::new();
+        let (none, own) = (BTreeMap::new(), &target.target.annotations);
         let annotations = match namespace {
             Look::Known(namespace) => &namespace.annotations,
+            // It may say anything.
+            Look::Unknown(why) if !own.contains_key(setting::IDLE_AFTER) => {
+                return Some(format!("its namespace can't be read: {why}"));
+            }
             Look::Absent | Look::Unknown(_) => &none,
         };
-        optin::never_idle(&target.target.annotations, annotations, self.defaults)
+        optin::never_idle(own, annotations, self.defaults)
     }
 }
 
