@@ -85,22 +85,20 @@ impl OptIns {
     }
 
     async fn look_at(&self, key: TargetKey, term: &Term) -> Next {
-        let Some((target, OptIn { wish, unreadable })) = self.wish(&key) else {
+        let Some((target, opt_in)) = self.wish(&key) else {
             self.failures.over(&key);
             return Next::WhenAsked;
         };
-        if term.is_mine() {
-            for one in unreadable {
-                self.complain(&target, &one).await;
-            }
-        }
-        match self.grant(term, &key.namespace, &target, wish).await {
-            Ok(()) => {
+        let is_told = !term.is_mine() || self.tell(&target, &opt_in).await;
+        let granted = self.grant(term, &key.namespace, &target, opt_in.wish);
+        match granted.await {
+            Ok(()) if is_told => {
                 self.failures.over(&key);
                 return Next::WhenAsked;
             }
-            // Somebody else was quicker: it's looked at again all the same.
-            Err(ApplyError::Stale { .. } | ApplyError::NotLeader) => {}
+            // It isn't told yet, or somebody else was quicker: it's looked at again all the
+            // same.
+            Ok(()) | Err(ApplyError::Stale { .. } | ApplyError::NotLeader) => {}
             Err(error) => tracing::warn!(
                 namespace = key.namespace,
                 workload = key.name,
@@ -158,7 +156,7 @@ impl OptIns {
         let failed = |source| ApplyError::of("opting in", source);
         ask(term)?;
         match wish {
-            Wish::Nothing => {}
+            Wish::Nothing | Wish::NamesTaken { .. } => {}
             Wish::Make { name, spec } => {
                 let made = api
                     .create(&post_params(), &object(target, &name, *spec))
@@ -196,7 +194,6 @@ impl OptIns {
                 api.delete(&name, &params).await.map_err(failed)?;
                 tracing::info!(namespace, workload = name, "opted out");
             }
-            Wish::NamesTaken { names } => self.names_taken(target, &names).await,
         }
         Ok(())
     }
@@ -207,8 +204,20 @@ impl OptIns {
             .change(|index, now| index.wrote_workload(observed, now));
     }
 
+    /// Tells of what people have to do something about. Whether all of it is told by now.
+    async fn tell(&self, target: &ObservedTarget, opt_in: &OptIn) -> bool {
+        let mut is_told = true;
+        for one in &opt_in.unreadable {
+            is_told &= self.complain(target, one).await;
+        }
+        if let Wish::NamesTaken { names } = &opt_in.wish {
+            is_told &= self.names_taken(target, names).await;
+        }
+        is_told
+    }
+
     /// Once for each value (SET-10).
-    async fn complain(&self, target: &ObservedTarget, unreadable: &Unreadable) {
+    async fn complain(&self, target: &ObservedTarget, unreadable: &Unreadable) -> bool {
         let occasion = format!("{}={}", unreadable.annotation, unreadable.value);
         let limit = Limit::once_per(occasion).about(unreadable.annotation);
         self.warn(
@@ -217,16 +226,16 @@ impl OptIns {
             unreadable.to_string(),
             limit,
         )
-        .await;
+        .await
     }
 
-    async fn names_taken(&self, target: &ObservedTarget, names: &[String; 2]) {
+    async fn names_taken(&self, target: &ObservedTarget, names: &[String; 2]) -> bool {
         let note = format!(
             "No ManagedWorkload can be made for it: {} and {} are taken",
             names[0], names[1]
         );
         self.warn(target, event::NAMES_TAKEN, note, Limit::once_per(""))
-            .await;
+            .await
     }
 
     async fn warn(
@@ -235,7 +244,7 @@ impl OptIns {
         reason: &'static str,
         note: String,
         limit: Limit,
-    ) {
+    ) -> bool {
         let notice = Notice {
             kind: Kind::Warning,
             reason,
@@ -252,14 +261,16 @@ impl OptIns {
             related: None,
             limit,
         };
-        if let Err(error) = self.events.publish(notice).await {
+        let told = self.events.publish(notice).await;
+        if let Err(error) = &told {
             tracing::warn!(
                 namespace = target.namespace,
                 workload = target.target.id.name,
                 %error,
-                "an event is lost"
+                "trying on"
             );
         }
+        told.is_ok()
     }
 }
 

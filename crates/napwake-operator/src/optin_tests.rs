@@ -152,6 +152,31 @@ async fn an_unreadable_setting_is_told_on_the_workload() {
     .await;
 }
 
+/// SET-10: an event that can't be written is tried again, later and later, until it is.
+#[tokio::test(start_paused = true)]
+async fn what_cannot_be_told_is_tried_again() {
+    let metadata = json!({
+        "labels": {"napwake.dev/managed": "true"},
+        "annotations": {"napwake.dev/wake": "Ask"},
+    });
+    let mut there = made_by_label("a");
+    there["spec"] = json!({"wake": {"mode": "Ask"}});
+    opt(metadata, Some(there), async |server| {
+        let mut server = server.patient(Duration::from_secs(30));
+        let begun = Instant::now();
+        for secs in [0, 5, 15] {
+            let event = server.refuse(403, "Forbidden").await;
+            assert_eq!(event.body["reason"], "InvalidSetting");
+            assert_eq!(begun.elapsed().as_secs(), secs);
+        }
+        let event = server.answer(201, json!({})).await;
+        assert_eq!(event.body["reason"], "InvalidSetting");
+        quiet(&mut server).await;
+        server
+    })
+    .await;
+}
+
 /// Somebody was quicker: it's looked at again, and no other name is taken.
 #[tokio::test(start_paused = true)]
 async fn a_name_taken_meanwhile_is_waited_for() {
