@@ -2,9 +2,9 @@
 //!
 //! Owns the writes that wake. Many callers ask, and one stamp is written: each
 //! workload has one pending wake at a time, apart from the connections that asked
-//! for it and from the one route that the first of them came by (T-62). It is tried again every two seconds until it is allowed and
-//! written, or nobody who asked would still be there.
-//! Changes that annotation and `napwake.dev/last-request-from`, and nothing else.
+//! for it and from the one route that the first of them came by (T-62). It is tried
+//! again every two seconds until it is allowed and written, or nobody who asked would
+//! still be there. Changes that annotation and `napwake.dev/last-request-from`, and nothing else.
 
 mod click;
 mod pursuit;

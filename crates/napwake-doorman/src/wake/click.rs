@@ -8,7 +8,6 @@
 
 use std::sync::Arc;
 
-use napwake_api::stamp::LastRequest;
 use napwake_cluster::plain;
 use napwake_gate::click::{Press, press};
 use napwake_gate::deadline::WAKE_RETRY;
@@ -195,14 +194,7 @@ impl<S: Stamper> Click<S> {
             self.is_charged = true;
         }
         let service = self.joiner.service();
-        let value = StampValue {
-            last_request: LastRequest {
-                stamp: stamp(self.pause, now),
-                kind: asker.kind,
-                service: Some(service.name.to_string()),
-            },
-            from: asker.source.get(),
-        };
+        let value = StampValue::new(asker, &service, stamp(self.pause, now));
         let written = stamper.stamp_over(&seen, &value).await;
         if is_charged_now && matches!(written, Err(StampError::Overtaken)) {
             // Another was first: if that one woke it, this one wakes nothing (LIMIT-15).

@@ -7,7 +7,7 @@
 use std::sync::Arc;
 
 use jiff::Timestamp;
-use napwake_api::stamp::{LastRequest, Stamp};
+use napwake_api::stamp::Stamp;
 use napwake_cluster::plain;
 use napwake_gate::deadline::WAKE_RETRY;
 use napwake_gate::places::WorkloadKey;
@@ -101,14 +101,7 @@ impl<S: Stamper> Pursuit<S> {
         }
         let service = joiner.service();
         Step::Stamp(Write {
-            value: StampValue {
-                last_request: LastRequest {
-                    stamp: stamp(self.pause, now),
-                    kind: asker.kind,
-                    service: Some(service.name.to_string()),
-                },
-                from: asker.source.get(),
-            },
+            value: StampValue::new(asker, &service, stamp(self.pause, now)),
             workload,
             service,
             asker,

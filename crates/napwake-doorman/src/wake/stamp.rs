@@ -11,12 +11,13 @@ use kube::api::{Patch, PatchParams};
 use kube::{Api, Client};
 use napwake_api::ManagedWorkload;
 use napwake_api::names::{self, signal};
-use napwake_api::stamp::LastRequest;
+use napwake_api::stamp::{LastRequest, Stamp};
 use napwake_gate::places::WorkloadKey;
 use serde_json::{Value, json};
 use tokio::time::timeout;
 
-use crate::routes::{Claimant, Workload};
+use super::Asker;
+use crate::routes::{Claimant, ServiceKey, Workload};
 
 /// How long one call may take before it counts as failed.
 const TIMEOUT: Duration = Duration::from_secs(10);
@@ -28,6 +29,20 @@ pub struct StampValue {
     pub last_request: LastRequest,
     /// `napwake.dev/last-request-from` (HOLD-32).
     pub from: IpAddr,
+}
+
+impl StampValue {
+    /// What `asker` has written, who came by `service`.
+    pub(super) fn new(asker: Asker, service: &ServiceKey, stamp: Stamp) -> Self {
+        Self {
+            last_request: LastRequest {
+                stamp,
+                kind: asker.kind,
+                service: Some(service.name.to_string()),
+            },
+            from: asker.source.get(),
+        }
+    }
 }
 
 /// A stamp that wasn't written.
