@@ -125,9 +125,8 @@ fn labels_opt_in(#[case] marks: Marks, #[case] expected: bool) {
     assert_eq!(made_name(&opt_in).is_some(), expected, "{opt_in:?}");
 }
 
-/// SET-03, SET-04, SET-16: annotations become the spec.
-/// SET-03, SET-13, SET-16, T-98: the workload's annotations become its
-/// ManagedWorkload's `wake`.
+/// SET-03, SET-04, SET-13, SET-16, T-98: annotations become the spec, the workload's own
+/// before its namespace's.
 #[test]
 fn the_spec_comes_from_annotations() {
     let marks = Marks {

@@ -1,7 +1,7 @@
 //! One connection, from accept to end.
 //!
 //! Owns the order of the stages. A stage takes what it needs by value and says
-//! what comes next; where a connection stands in [`Conversation::hold`] is its
+//! what comes next; where a connection stands in [`Conversation::run`] is its
 //! state. Decisions are made in `napwake_gate`, and bytes are moved in
 //! `napwake_net`.
 
@@ -93,7 +93,7 @@ impl<C: Connect<Stream = TcpStream> + 'static, S: Stamper> Doorman<C, S> {
         match self.places.hold(source, Arc::clone(&now.keys)) {
             Ok(place) => {
                 let conversation = Conversation::new(Arc::clone(self), route, place);
-                self.tasks.spawn(conversation.hold(caller.stream));
+                self.tasks.spawn(conversation.run(caller.stream));
             }
             Err(over) => {
                 self.metrics.ended(&now, WaitResult::OverLimit);
@@ -125,7 +125,7 @@ impl<C: Connect<Stream = TcpStream> + 'static, S: Stamper> Doorman<C, S> {
         let greets = size_of_val(&greet);
         drop(greet);
         // One stage at a time.
-        let outer = size_of_val(&conversation.hold(caller.into_stream()));
+        let outer = size_of_val(&conversation.run(caller.into_stream()));
         waits.max(greets) + outer
     }
 }
@@ -156,7 +156,7 @@ impl<C: Connect<Stream = TcpStream> + 'static, S: Stamper> Conversation<C, S> {
     }
 
     /// From accept to end.
-    async fn hold(self, stream: TcpStream) {
+    async fn run(self, stream: TcpStream) {
         let mut caller = Caller::new(stream, budget::Share(self.doorman.budget.share()));
         let mut watcher = Watcher::new(&self.route);
         let mut progress = Progress::none();

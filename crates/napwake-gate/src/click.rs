@@ -98,7 +98,10 @@ fn is_served_at(origin: &[u8], host: Option<&str>) -> bool {
         "https" => 443,
         _ => return false,
     };
-    match (place(address, default), place(host, default)) {
+    match (
+        host_and_port(address, default),
+        host_and_port(host, default),
+    ) {
         (Some((one, port)), Some((other, other_port))) => {
             port == other_port && one.eq_ignore_ascii_case(other)
         }
@@ -107,7 +110,7 @@ fn is_served_at(origin: &[u8], host: Option<&str>) -> bool {
 }
 
 /// A host, with its brackets if it has any, and a port.
-fn place(text: &str, default: u16) -> Option<(&str, u16)> {
+fn host_and_port(text: &str, default: u16) -> Option<(&str, u16)> {
     let (host, port) = match text.rsplit_once(':') {
         // An IPv6 address without a port.
         Some((_, last)) if last.ends_with(']') => (text, ""),

@@ -199,10 +199,7 @@ fn judge_asking<'a>(request: &Http1<'a>, door: &Door<'_>) -> Verdict<'a> {
         Form::Button(token) => click(request, token, door),
         Form::Unfinished => Verdict::MoreNeeded,
         // AWAY-15: a person's connection that broke down halfway is no robot's.
-        Form::Stalled => Verdict::Answer(
-            asleep(Body::to(request.method), request.wants),
-            Tally::NotCounted,
-        ),
+        Form::Stalled => no_page(Body::to(request.method), request.wants, Tally::NotCounted),
         Form::None => turned_away(Body::to(request.method), request.wants),
     }
 }
@@ -276,13 +273,13 @@ fn held_or(standing: Standing, asked: Verdict<'_>) -> Verdict<'_> {
 }
 
 fn turned_away<'a>(body: Body, form: BodyForm) -> Verdict<'a> {
-    Verdict::Answer(asleep(body, form), Tally::TurnedAway)
+    no_page(body, form, Tally::TurnedAway)
 }
 
 /// What whoever isn't shown a page is told of one that asks.
-fn asleep(body: Body, form: BodyForm) -> Answer {
+fn no_page<'a>(body: Body, form: BodyForm, tally: Tally) -> Verdict<'a> {
     let kind = AnswerKind::Asleep(form);
-    Answer { kind, body }
+    Verdict::Answer(Answer { kind, body }, tally)
 }
 
 /// For fuzzing: whatever `bytes` are, a workload that asks holds nobody and wakes
