@@ -10,16 +10,17 @@ mod keeper;
 mod turns;
 
 use std::collections::HashMap;
-use std::net::{IpAddr, SocketAddr};
+use std::net::IpAddr;
 use std::sync::Arc;
 
 use kube::core::ObjectMeta;
 use napwake_api::names::pod as names;
 use napwake_cluster::thin;
-use napwake_gate::ready::{PodKey, PodState, PodView, Readiness, SliceSays};
+use napwake_gate::ready::{self, PodKey, PodState, PodView};
 
 pub use self::keeper::{Keeper, Keepers, Look};
 use crate::routes::Route;
+pub use napwake_gate::ready::Outlook;
 
 /// What is known of the Pods that were looked at.
 pub type PodViews = HashMap<PodKey, PodView>;
@@ -65,36 +66,9 @@ impl Judge {
     }
 }
 
-/// Where a route stands, for somebody who wants to pass.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Outlook {
-    /// Pods are Ready at these addresses.
-    Ready(Vec<SocketAddr>),
-    /// A slice says that one is Ready, and its Pod hasn't been read yet.
-    Unread,
-    /// None is Ready.
-    NotReady,
-}
-
-/// Judges a route by its slices and the Pods seen (T-135).
+/// How a route looks by its slices and the Pods seen (T-135).
 pub fn outlook(route: &Route, seen: &PodViews) -> Outlook {
-    let mut ready = Vec::new();
-    let mut unread = false;
-    for candidate in route.candidates.iter() {
-        let pod = seen.get(&candidate.pod).unwrap_or(&PodView::Unread);
-        match candidate.readiness(pod) {
-            Readiness::Ready => ready.push(candidate.address),
-            Readiness::NotReady => {}
-            Readiness::PodUnread => unread |= candidate.slice_says == SliceSays::Serving,
-        }
-    }
-    if !ready.is_empty() {
-        Outlook::Ready(ready)
-    } else if unread {
-        Outlook::Unread
-    } else {
-        Outlook::NotReady
-    }
+    ready::outlook(&route.candidates, |pod| seen.get(pod))
 }
 
 #[cfg(test)]

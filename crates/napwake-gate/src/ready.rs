@@ -227,18 +227,38 @@ impl Candidate {
     }
 }
 
-/// The addresses to dial: those of the candidates that are Ready, each once.
-pub fn ready<'a>(
+/// How a route looks to somebody who wants to pass.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Outlook {
+    /// Pods are Ready at these addresses, each there once.
+    Ready(Vec<SocketAddr>),
+    /// A slice says that one is Ready, and its Pod hasn't been read yet.
+    Unread,
+    /// None is Ready.
+    NotReady,
+}
+
+/// How a route with these candidates looks, by the Pods that were read.
+pub fn outlook<'a>(
     candidates: &[Candidate],
-    mut pod: impl FnMut(&PodKey) -> &'a PodView,
-) -> Vec<SocketAddr> {
-    let mut addresses: Vec<_> = candidates
-        .iter()
-        .filter(|one| one.readiness(pod(&one.pod)) == Readiness::Ready)
-        .map(|one| one.address)
-        .collect();
-    addresses.dedup();
-    addresses
+    pod: impl Fn(&PodKey) -> Option<&'a PodView>,
+) -> Outlook {
+    let (mut ready, mut is_awaited) = (Vec::new(), false);
+    for candidate in candidates {
+        let pod = pod(&candidate.pod).unwrap_or(&PodView::Unread);
+        match candidate.readiness(pod) {
+            Readiness::Ready => ready.push(candidate.address),
+            Readiness::NotReady => {}
+            Readiness::PodUnread => is_awaited |= candidate.slice_says == SliceSays::Serving,
+        }
+    }
+    // They are in order.
+    ready.dedup();
+    match (ready.is_empty(), is_awaited) {
+        (false, _) => Outlook::Ready(ready),
+        (true, true) => Outlook::Unread,
+        (true, false) => Outlook::NotReady,
+    }
 }
 
 #[cfg(test)]

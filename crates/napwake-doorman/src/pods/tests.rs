@@ -34,7 +34,7 @@ fn own_pods_are_as_good_as_gone(
 
 /// What a route with this endpoint looks like to a caller, by what is known of
 /// its Pod.
-fn check(serving: bool, pod: Option<PodView>, expected: &Outlook) {
+fn check(serving: bool, pod: PodView, expected: &Outlook) {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .start_paused(true)
@@ -48,7 +48,7 @@ fn check(serving: bool, pod: Option<PodView>, expected: &Outlook) {
         world.route(20_001).now()
     });
     let key = route.candidates[0].pod.clone();
-    let seen: PodViews = pod.map(|pod| (key, pod)).into_iter().collect();
+    let seen = PodViews::from([(key, pod)]);
     assert_eq!(outlook(&route, &seen), *expected);
 }
 
@@ -69,14 +69,5 @@ fn either_says_ready(#[case] serving: bool, #[case] state: Option<PodState>, #[c
     } else {
         Outlook::NotReady
     };
-    check(serving, Some(pod), &expected);
-}
-
-/// A Pod is read before it is connected to, and only one that a slice calls
-/// Ready is worth waiting for before a caller is judged.
-#[rstest]
-#[case(true, Outlook::Unread)]
-#[case(false, Outlook::NotReady)]
-fn a_pod_is_read_first(#[case] serving: bool, #[case] expected: Outlook) {
-    check(serving, None, &expected);
+    check(serving, pod, &expected);
 }

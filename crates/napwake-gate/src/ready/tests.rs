@@ -187,11 +187,26 @@ fn each_address_is_dialed_once() {
     let candidates = candidates(&slices, "http");
     assert_eq!(candidates.len(), 3);
     let view = there(1, PodState::Ready);
-    let addresses: Vec<_> = ready(&candidates, |_| &view)
-        .iter()
-        .map(ToString::to_string)
-        .collect();
-    assert_eq!(addresses, ["10.0.0.1:8080", "10.0.0.1:8081"]);
+    let addresses = ["10.0.0.1:8080", "10.0.0.1:8081"].map(|address| address.parse().expect("one"));
+    let expected = Outlook::Ready(addresses.into());
+    assert_eq!(outlook(&candidates, |_| Some(&view)), expected);
+}
+
+/// A Pod is read before it is connected to, and only one that a slice calls Ready is
+/// worth waiting for before a caller is judged.
+#[rstest]
+#[case::ready(SERVING, Some(there(1, PodState::Ready)), Outlook::Ready(vec![SocketAddr::new(ip(1), 8080)]))]
+#[case::leaving(SERVING, Some(PodView::Leaving), Outlook::NotReady)]
+#[case::unread(SERVING, None, Outlook::Unread)]
+#[case::unread_and_starting(STARTING, None, Outlook::NotReady)]
+fn a_pod_is_read_first(
+    #[case] says: Conditions,
+    #[case] view: Option<PodView>,
+    #[case] expected: Outlook,
+) {
+    let slices = [slice(&[("http", 8080)], vec![endpoint(1, says)])];
+    let candidates = candidates(&slices, "http");
+    assert_eq!(outlook(&candidates, |_| view.as_ref()), expected);
 }
 
 /// An endpoint of this Pod at this address.
@@ -251,9 +266,12 @@ proptest! {
         let views: Vec<_> = (0..4).map(|last| there(last, PodState::Ready)).collect();
         let of = |key: &PodKey| {
             let last: usize = key.name.trim_start_matches("api-").parse().expect("a number");
-            &views[last]
+            Some(&views[last])
         };
-        let mut addresses = ready(&forward, of);
+        let Outlook::Ready(mut addresses) = outlook(&forward, of) else {
+            prop_assert!(forward.is_empty());
+            return Ok(());
+        };
         let count = addresses.len();
         addresses.sort_unstable();
         addresses.dedup();
