@@ -128,6 +128,21 @@ pub struct Wanted {
     pub message: String,
 }
 
+/// Bytes that a message may have: what `metav1.Condition` says of it, and clients may
+/// hold it to.
+const LONGEST_MESSAGE: usize = 32_768;
+
+/// A message as it may be written; one that was longer ends in `…`.
+fn shorten(message: &str) -> String {
+    const MARK: &str = "…";
+    if message.len() <= LONGEST_MESSAGE {
+        return message.to_owned();
+    }
+    let end = message.floor_char_boundary(LONGEST_MESSAGE - MARK.len());
+    let kept = message.get(..end).unwrap_or_default();
+    format!("{kept}{MARK}")
+}
+
 /// Sets `wanted` in `conditions`, keeping the transition time unless the
 /// status changes, as the Kubernetes API conventions ask.
 pub fn set(
@@ -137,6 +152,7 @@ pub fn set(
     now: Timestamp,
 ) {
     let status = wanted.status.to_string();
+    let message = shorten(&wanted.message);
     let known = conditions
         .iter_mut()
         .find(|known| known.type_ == wanted.type_.as_str());
@@ -146,13 +162,13 @@ pub fn set(
             known.last_transition_time = Time(now);
         }
         known.reason.clone_from(&wanted.reason);
-        known.message.clone_from(&wanted.message);
+        known.message = message;
         known.observed_generation = generation;
         return;
     }
     conditions.push(Condition {
         last_transition_time: Time(now),
-        message: wanted.message.clone(),
+        message,
         observed_generation: generation,
         reason: wanted.reason.clone(),
         status,
@@ -200,6 +216,20 @@ mod tests {
         );
         assert_eq!(conditions.len(), 1);
         assert_eq!(conditions[0].last_transition_time.0, at(30));
+    }
+
+    /// A thousand Services with a cause each fit, and whatever else they say.
+    #[test]
+    fn a_message_is_as_long_as_it_may_be() {
+        for (wished, written) in [(32_768, 32_768), (32_769, 32_767), (2_000_000, 32_767)] {
+            let mut conditions = Vec::new();
+            let message = "ä".repeat(wished / 2) + &"a".repeat(wished % 2);
+            let wanted = wanted(Status::True, &message);
+            set(&mut conditions, &wanted, None, Timestamp::UNIX_EPOCH);
+            let found = &conditions[0].message;
+            assert_eq!(found.len(), written);
+            assert_eq!(found.ends_with('…'), written < wished);
+        }
     }
 
     #[test]
