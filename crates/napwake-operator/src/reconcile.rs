@@ -8,7 +8,7 @@ use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
 use jiff::Timestamp;
 use napwake_cluster::plain;
-use napwake_decide::{Plan, Seen, World, Write, decide, world::WorkloadKey};
+use napwake_decide::{Plan, Seen, World, Write, behind::Owner, decide, world::WorkloadKey};
 use napwake_kit::clock::Clock;
 use tokio::time::Instant;
 
@@ -200,8 +200,9 @@ impl Reconciler {
             Look::Absent => return Seen::Absent,
             Look::Unknown(why) => return Seen::Unknown(why),
         };
+        let own = Owner::Target(target.kind, target.name.clone());
         match selector {
-            Some(selector) => count_pods(&self.applier.client, namespace, &selector).await,
+            Some(selector) => count_pods(&self.applier.client, namespace, &own, &selector).await,
             None => Seen::Unknown("the target's selector can't be read".to_owned()),
         }
     }

@@ -130,7 +130,7 @@ async fn list_owners(
 
 /// Whose a Pod is: its controller's, and of a ReplicaSet that one's Deployment, which
 /// the ReplicaSet's name tells.
-fn owner(pod: &ObjectMeta) -> Owner {
+pub(super) fn owner(pod: &ObjectMeta) -> Owner {
     let owners = pod.owner_references.as_deref().unwrap_or_default();
     let controller = owners.iter().find(|owner| owner.controller == Some(true));
     let Some(controller) = controller.filter(|one| one.api_version.starts_with("apps/")) else {

@@ -8,21 +8,51 @@ use napwake_cluster::{
     plain,
     thin::{Pod, PodPhase},
 };
-use napwake_decide::Seen;
+use napwake_decide::{Seen, behind::Owner};
+use tokio::time::timeout;
 
-/// More than this needn't be told apart.
-const AT_MOST: u32 = 500;
+use super::{behind::owner, served::PATIENCE};
 
-/// How many pods of that selector exist, terminating ones included.
-pub(crate) async fn count_pods(client: &Client, namespace: &str, selector: &str) -> Seen<u32> {
+/// Pods in one page of the list.
+const PAGE: u32 = 500;
+
+/// How many pods of a target, by its selector, exist, terminating ones included: those
+/// of the first page that has any, as more needn't be told apart.
+///
+/// Others' pods may match the selector too, as a canary's do whose labels are those of
+/// the stable Deployment and one more. They stay when the target stops.
+pub(crate) async fn count_pods(
+    client: &Client,
+    namespace: &str,
+    target: &Owner,
+    selector: &str,
+) -> Seen<u32> {
+    match timeout(PATIENCE, count(client, namespace, target, selector)).await {
+        Ok(Ok(left)) => Seen::Known(left),
+        Ok(Err(error)) => Seen::Unknown(plain(&error)),
+        Err(_) => Seen::Unknown(format!("no answer in {} s", PATIENCE.as_secs())),
+    }
+}
+
+async fn count(
+    client: &Client,
+    namespace: &str,
+    target: &Owner,
+    selector: &str,
+) -> kube::Result<u32> {
     let pods: Api<Pod> = Api::namespaced(client.clone(), namespace);
-    let params = ListParams::default().labels(selector).limit(AT_MOST);
-    match pods.list(&params).await {
-        Ok(list) => {
-            let left = list.items.iter().filter(|pod| counts(pod)).count();
-            Seen::Known(u32::try_from(left).unwrap_or(u32::MAX))
+    let mut params = ListParams::default().labels(selector).limit(PAGE);
+    loop {
+        let page = pods.list(&params).await?;
+        let its = page
+            .items
+            .iter()
+            .filter(|pod| owner(&pod.metadata) == *target);
+        let left = its.filter(|pod| counts(pod)).count();
+        match page.metadata.continue_.filter(|token| !token.is_empty()) {
+            Some(token) if left == 0 => params = params.continue_token(&token),
+            _ => return Ok(u32::try_from(left).unwrap_or(u32::MAX)),
         }
-        Err(error) => Seen::Unknown(plain(&error)),
     }
 }
 
@@ -36,10 +66,68 @@ fn counts(pod: &Pod) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use napwake_decide::world::TargetKind;
     use rstest::rstest;
-    use serde_json::json;
+    use serde_json::{Value, json};
 
     use super::*;
+    use crate::fixtures::{NAMESPACE, Server, api};
+
+    /// A running pod of that Deployment's ReplicaSet.
+    fn pod(name: &str, deployment: &str) -> Value {
+        json!({
+            "metadata": {
+                "name": name,
+                "labels": {"app": "api", "pod-template-hash": "7c9f4"},
+                "ownerReferences": [{
+                    "apiVersion": "apps/v1", "kind": "ReplicaSet", "uid": "u",
+                    "name": format!("{deployment}-7c9f4"), "controller": true,
+                }],
+            },
+            "spec": {}, "status": {"phase": "Running"},
+        })
+    }
+
+    async fn page(server: &mut Server, pods: &[Value], next: &str) -> String {
+        let list = json!({
+            "apiVersion": "v1", "kind": "PodList", "metadata": {"continue": next},
+            "items": pods,
+        });
+        let call = server.answer(200, list).await;
+        assert_eq!(call.line, "GET /api/v1/namespaces/ns/pods");
+        call.query.get("continue").cloned().unwrap_or_default()
+    }
+
+    /// Pods that match the selector and are others', as a canary's, or nobody's, don't
+    /// keep a workload from being paused.
+    #[rstest]
+    #[case::its_own(&[pod("a", "api"), pod("b", "api-canary")], 1)]
+    #[case::a_canarys(&[pod("b", "api-canary")], 0)]
+    #[case::nobodys(&[json!({"metadata": {"name": "c"}, "spec": {}, "status": {"phase": "Running"}})], 0)]
+    #[tokio::test]
+    async fn only_its_own_pods_count(#[case] pods: &[Value], #[case] expected: u32) {
+        let (client, mut server) = api();
+        let target = Owner::Target(TargetKind::Deployment, "api".to_owned());
+        let counting = count_pods(&client, NAMESPACE, &target, "app=api");
+        let (left, _) = tokio::join!(counting, page(&mut server, pods, ""));
+        assert_eq!(left, Seen::Known(expected));
+    }
+
+    /// Pages are read on until one has any.
+    #[tokio::test]
+    async fn every_page_is_looked_at() {
+        let (client, mut server) = api();
+        let target = Owner::Target(TargetKind::Deployment, "api".to_owned());
+        let script = async {
+            let mut ended = pod("a", "api");
+            ended["status"]["phase"] = json!("Failed");
+            page(&mut server, &[ended], "more").await;
+            assert_eq!(page(&mut server, &[pod("b", "api")], "").await, "more");
+        };
+        let counting = count_pods(&client, NAMESPACE, &target, "app=api");
+        let (left, ()) = tokio::join!(counting, script);
+        assert_eq!(left, Seen::Known(1));
+    }
 
     #[rstest]
     #[case("Running", None, true)]
