@@ -11,8 +11,8 @@ use napwake_api::{
 
 use crate::{
     owners::{self, Mark, Standing},
-    plan::{Event, EventType, Finding, Plan, Report, Wait, WaitCause, Write},
-    render,
+    plan::{Event, EventType, Plan, Write},
+    render::{self, Finding},
     settle::{Fate, Settled},
     timing::{self, after},
     world::{Listener, Target},
@@ -34,7 +34,7 @@ pub(crate) struct Draft {
     pub(crate) asks: BTreeSet<String>,
     events: Vec<Event>,
     again: Option<Timestamp>,
-    waits: Vec<Wait>,
+    unknown: Vec<String>,
     pub(crate) wake_on_request: Option<Finding<napwake_api::condition::RouteReason>>,
     pub(crate) behind_load_balancers: Vec<String>,
 }
@@ -59,7 +59,7 @@ impl Draft {
             asks: BTreeSet::new(),
             events: Vec::new(),
             again: None,
-            waits: Vec::new(),
+            unknown: Vec::new(),
             wake_on_request: None,
             behind_load_balancers: Vec::new(),
         }
@@ -70,20 +70,10 @@ impl Draft {
         self.again = Some(self.again.map_or(at, |known| known.min(at)));
     }
 
-    /// Notes what is waited for, and asks again when that ends.
-    pub(crate) fn wait(&mut self, cause: WaitCause, until: Option<Timestamp>) {
-        if let Some(until) = until {
-            self.again(until);
-        }
-        self.waits.push(Wait { cause, until });
-    }
-
     /// Notes what can't be told, and asks again soon.
     pub(crate) fn unknown(&mut self, why: String, now: Timestamp) {
-        self.wait(
-            WaitCause::Unknown(why),
-            Some(after(now, timing::LOOK_AGAIN)),
-        );
+        self.again(after(now, timing::LOOK_AGAIN));
+        self.unknown.push(why);
     }
 
     pub(crate) fn event(&mut self, reason: &'static str, note: impl Into<String>) {
@@ -160,32 +150,26 @@ impl Draft {
     pub(crate) fn into_plan(mut self, s: &Settled) -> Plan {
         let reads = std::mem::take(&mut self.reads);
         let asks = std::mem::take(&mut self.asks);
-        let report = self.report(s);
-        let generation = s.workload().generation;
-        render::conditions(&mut self.status, &report, generation, s.now);
-        self.status.observed_generation = Some(generation);
+        let unknown = std::mem::take(&mut self.unknown);
+        let wake_on_request = self.wake_on_request.take();
+        render::conditions(&mut self.status, s, wake_on_request);
+        self.status.observed_generation = Some(s.workload().generation);
         let warnings = render::warnings(s, &self.status, &self.behind_load_balancers);
         for (reason, note) in warnings {
             self.warning(reason, note);
         }
-        let again = self.again;
+        // What is due and doesn't come, as where it waits for another workload, isn't
+        // looked for without a pause.
+        let again = self.again.map(|at| match at {
+            past if past <= s.now => after(s.now, timing::LOOK_AGAIN),
+            ahead => ahead,
+        });
         Plan {
             writes: self.writes(s),
             reads,
             asks,
             again,
-            report,
-        }
-    }
-
-    fn report(&self, s: &Settled) -> Report {
-        Report {
-            at: s.now,
-            phase: self.status.phase,
-            ready: Some(render::ready(s)),
-            target: Some(render::target(s)),
-            wake_on_request: self.wake_on_request.clone(),
-            waits: self.waits.clone(),
+            unknown,
         }
     }
 

@@ -41,7 +41,7 @@ pub mod timing;
 mod turned_away;
 pub mod world;
 
-pub use plan::{Plan, Report, Write};
+pub use plan::{Plan, Write};
 pub use ports::Ports;
 pub use world::{Seen, World};
 
@@ -63,7 +63,7 @@ pub fn decide(world: &World, ports: &mut Ports, now: Timestamp) -> Plan {
     let seen = &world.workload.status;
     ports.recall(&world.workload.key, seen);
     let plan = match settle::settle(world, now) {
-        Ok(s) if s.fate == Fate::Gone => Plan::nothing(now),
+        Ok(s) if s.fate == Fate::Gone => Plan::nothing(),
         Ok(s) => lifecycle::step(&s, ports).into_plan(&s),
         Err(why) => Plan::waiting(why, now),
     };

@@ -13,7 +13,6 @@ use crate::{
     clock::{self, Activity},
     draft::{Draft, micro},
     owners::{self, Change, Mark, Standing},
-    plan::WaitCause,
     ports::Ports,
     render,
     routing::{self, Mode},
@@ -181,8 +180,6 @@ fn resuming(s: &Settled, target: &Target, draft: &mut Draft) {
         start_pause(s, target, reason, draft);
     } else if s.is_ready() {
         become_running(s, target, draft);
-    } else {
-        draft.wait(WaitCause::ReadyPod, None);
     }
 }
 
@@ -220,10 +217,7 @@ fn pausing(s: &Settled, target: &Target, draft: &mut Draft) {
 fn await_pods_gone(s: &Settled, target: &Target, pause: PauseStatus, draft: &mut Draft) {
     match &s.world.pods {
         Seen::Unknown(why) => draft.unknown(format!("its pods can't be counted: {why}"), s.now),
-        Seen::Known(left) if *left > 0 => {
-            let again = after(s.now, timing::COUNT_AGAIN);
-            draft.wait(WaitCause::PodsGone(*left), Some(again));
-        }
+        Seen::Known(left) if *left > 0 => draft.again(after(s.now, timing::COUNT_AGAIN)),
         Seen::Known(_) | Seen::Absent => {
             draft.status.phase = Some(Phase::Paused);
             draft.status.pause = Some(PauseStatus {
@@ -283,7 +277,6 @@ fn paused(s: &Settled, target: &Target, draft: &mut Draft) {
         // Its generation too: by it a wake knows that this is still that sleep.
         draft.status.target = Some(owners::record(target));
         draft.mark(target, Some(pause.replicas));
-        draft.wait(WaitCause::Activity, None);
     }
 }
 
@@ -386,8 +379,8 @@ fn set_idle_at(s: &Settled, draft: &mut Draft) {
     if let Some(clock) = &mut draft.status.clock {
         clock.idle_at = idle_at.map(micro);
     }
-    if idle_at.is_some() {
-        draft.wait(WaitCause::IdleClock, idle_at);
+    if let Some(idle_at) = idle_at {
+        draft.again(idle_at);
     }
 }
 

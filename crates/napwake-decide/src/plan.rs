@@ -1,4 +1,4 @@
-//! What to write, in order ([`Plan`]), and what waits for what ([`Report`]).
+//! What to write, in order ([`Plan`]).
 //!
 //! Plain data: carrying it out is the operator's, putting it into words is
 //! `render`'s.
@@ -6,11 +6,7 @@
 use std::collections::BTreeSet;
 
 use jiff::Timestamp;
-use napwake_api::{
-    ManagedWorkloadStatus,
-    condition::{ReadyReason, RouteReason, TargetReason},
-    workload::Phase,
-};
+use napwake_api::ManagedWorkloadStatus;
 
 use crate::{
     timing::{self, after},
@@ -34,42 +30,33 @@ pub struct Plan {
     /// The Services of which it's asked who serves them. Where nothing is to be
     /// written that's read into [`crate::world::World::behind`], and decided again.
     pub asks: BTreeSet<String>,
-    /// When to be asked again though nothing has changed, if ever.
+    /// When to be asked again though nothing has changed, if ever; never a time that
+    /// is past.
     pub again: Option<Timestamp>,
-    /// Where the workload stands and what it waits for.
-    pub report: Report,
+    /// What can't be told, and why, that it would go on by: for people, should it last.
+    pub unknown: Vec<String>,
 }
 
 impl Plan {
     /// A plan that writes nothing.
-    pub fn nothing(now: Timestamp) -> Self {
+    pub fn nothing() -> Self {
         Self {
             writes: Vec::new(),
             reads: BTreeSet::new(),
             asks: BTreeSet::new(),
             again: None,
-            report: Report {
-                at: now,
-                phase: None,
-                ready: None,
-                target: None,
-                wake_on_request: None,
-                waits: Vec::new(),
-            },
+            unknown: Vec::new(),
         }
     }
 
     /// A plan that writes nothing and looks again soon, for something that
     /// can't be told.
     pub(crate) fn waiting(why: String, now: Timestamp) -> Self {
-        let until = Some(after(now, timing::LOOK_AGAIN));
-        let mut plan = Self::nothing(now);
-        plan.again = until;
-        plan.report.waits.push(Wait {
-            cause: WaitCause::Unknown(why),
-            until,
-        });
-        plan
+        Self {
+            again: Some(after(now, timing::LOOK_AGAIN)),
+            unknown: vec![why],
+            ..Self::nothing()
+        }
     }
 
     /// Whether nothing is to be written.
@@ -199,67 +186,4 @@ pub enum EventType {
     Normal,
     /// Somebody should look.
     Warning,
-}
-
-/// Where a workload stands, why, and what it waits for.
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[must_use]
-pub struct Report {
-    /// When this was decided.
-    pub at: Timestamp,
-    /// The phase after the plan, none where it can't be told yet.
-    pub phase: Option<Phase>,
-    /// Whether Napwake manages the workload.
-    pub ready: Option<Finding<ReadyReason>>,
-    /// Whether the target exists and may be scaled.
-    pub target: Option<Finding<TargetReason>>,
-    /// Whether requests are held and wake the workload.
-    pub wake_on_request: Option<Finding<RouteReason>>,
-    /// What it waits for.
-    pub waits: Vec<Wait>,
-}
-
-/// A reason, and the words for people.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Finding<R> {
-    /// The reason.
-    pub reason: R,
-    /// Why, in a sentence.
-    pub message: String,
-}
-
-/// Something that is waited for.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Wait {
-    /// What.
-    pub cause: WaitCause,
-    /// Until when at most, where there's a bound.
-    pub until: Option<Timestamp>,
-}
-
-/// What is waited for.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum WaitCause {
-    /// Something could not be observed; the text says what and why.
-    Unknown(String),
-    /// The idle clock.
-    IdleClock,
-    /// The doorman's pods to listen, or the slices to be written.
-    Routing,
-    /// Whoever is using the workload to show.
-    Lookout,
-    /// The target's controller to take note of the mark.
-    Mark,
-    /// The pods to be gone: so many are left.
-    PodsGone(u32),
-    /// A request, or anything else that wakes it.
-    Activity,
-    /// A pod to be Ready.
-    ReadyPod,
-    /// The Services' own slices to name a Ready pod.
-    HandOver,
-    /// Stray connections to be passed.
-    Drain,
-    /// Ports to have rested.
-    PortsRest,
 }

@@ -1,4 +1,4 @@
-//! Words for people: [`Report`] and its parts → conditions and event texts.
+//! Words for people: what was found → conditions and event texts.
 //!
 //! The only place that has sentences. Decides nothing.
 
@@ -8,17 +8,20 @@ use jiff::Timestamp;
 use napwake_api::{
     ManagedWorkloadStatus,
     condition::{self, ConditionType, ReadyReason, RouteReason, Status, TargetReason, Wanted},
-    names::event,
+    names::{event, setting},
     stamp,
     workload::{ActivitySource, ClockStatus, IpFamily, PauseReason},
 };
 
-use crate::{
-    owners::Standing,
-    plan::{Finding, Report},
-    ports::Shortage,
-    settle::Settled,
-};
+use crate::{owners::Standing, ports::Shortage, settle::Settled};
+
+/// A reason, and the words for people.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Finding<R> {
+    pub(crate) reason: R,
+    /// Why, in a sentence.
+    pub(crate) message: String,
+}
 
 /// ROUTE-15
 pub(crate) const ROUTED: &str = "requests are held and wake the workload";
@@ -30,7 +33,8 @@ pub(crate) const UNPROBED: &str = "no container has a readiness probe and there 
     gate, so a request may reach the app before it can serve";
 pub(crate) const DISABLED: &str = "the doorman is turned off for the cluster";
 pub(crate) const UNAVAILABLE: &str = "no doorman pod is Ready";
-pub(crate) const NOT_LISTENING: &str = "no Ready doorman pod listens on its ports yet";
+pub(crate) const NOT_LISTENING: &str = "no Ready doorman pod accepts the operator's connections \
+    on its doorman ports yet, which a NetworkPolicy may keep from it";
 pub(crate) const BEING_ROUTED: &str = "its Services are being routed";
 pub(crate) const NO_SERVICES: &str = "no Service selects its pods";
 /// ROUTE-30
@@ -114,6 +118,11 @@ pub(crate) fn no_family(service: &str, family: IpFamily) -> String {
     format!("Service {service} isn't routed in {family:?}, in which no doorman pod has an address")
 }
 
+/// A Service of which one family only isn't routed, though it's to be.
+pub(crate) fn not_listening(service: &str, family: IpFamily) -> String {
+    format!("Service {service} isn't routed in {family:?}: {NOT_LISTENING}")
+}
+
 pub(crate) fn publishes_all(service: &str) -> String {
     format!(
         "Service {service} publishes addresses of pods that aren't Ready, so callers that don't \
@@ -139,11 +148,18 @@ pub(crate) fn shortage(shortage: Shortage) -> (RouteReason, String) {
         ),
         Shortage::Workload { ports, cap } => (
             RouteReason::TooManyPorts,
-            format!("it would hold {ports} doorman ports, over the {cap} that a workload may"),
+            format!(
+                "it would hold {ports} doorman ports, over the {cap} that a workload may (Helm \
+                 value doorman.portsPerWorkload): list some in {} on their Service",
+                setting::DOORMAN_IGNORE_PORTS
+            ),
         ),
         Shortage::Namespace { ports, cap } => (
             RouteReason::TooManyPorts,
-            format!("its namespace would hold {ports} doorman ports, over the {cap} that one may"),
+            format!(
+                "its namespace would hold {ports} doorman ports, over the {cap} that one may \
+                 (Helm value doorman.portsPerNamespace)"
+            ),
         ),
     }
 }
@@ -176,7 +192,7 @@ pub(crate) fn not_paused(standing: &Standing) -> String {
 }
 
 /// Whether Napwake manages the workload.
-pub(crate) fn ready(s: &Settled) -> Finding<ReadyReason> {
+fn ready(s: &Settled) -> Finding<ReadyReason> {
     let (reason, message) = match &s.standing {
         Standing::Suspended => (ReadyReason::Suspended, not_paused(&s.standing)),
         Standing::Managed => match &s.world.never_idle {
@@ -204,7 +220,7 @@ pub(crate) fn ready(s: &Settled) -> Finding<ReadyReason> {
 }
 
 /// Whether the target exists and may be scaled.
-pub(crate) fn target(s: &Settled) -> Finding<TargetReason> {
+fn target(s: &Settled) -> Finding<TargetReason> {
     let reason = match &s.standing {
         Standing::Managed | Standing::Suspended => TargetReason::TargetFound,
         Standing::Missing => TargetReason::TargetNotFound,
@@ -222,34 +238,36 @@ pub(crate) fn target(s: &Settled) -> Finding<TargetReason> {
     Finding { reason, message }
 }
 
-/// Puts a report into a status as conditions.
+/// Puts what was found into a status as conditions; `wake_on_request` only where it's
+/// told anew.
 pub(crate) fn conditions(
     status: &mut ManagedWorkloadStatus,
-    report: &Report,
-    generation: i64,
-    now: Timestamp,
+    s: &Settled,
+    wake_on_request: Option<Finding<RouteReason>>,
 ) {
     let is = |holds| if holds { Status::True } else { Status::False };
-    let ready = report.ready.as_ref().map(|found| Wanted {
+    let (ready, target) = (ready(s), target(s));
+    let ready = Wanted {
         type_: ConditionType::Ready,
-        status: is(found.reason == ReadyReason::Managed),
-        reason: found.reason.to_string(),
-        message: found.message.clone(),
-    });
-    let target = report.target.as_ref().map(|found| Wanted {
+        status: is(ready.reason == ReadyReason::Managed),
+        reason: ready.reason.to_string(),
+        message: ready.message,
+    };
+    let target = Wanted {
         type_: ConditionType::TargetAvailable,
-        status: is(found.reason == TargetReason::TargetFound),
-        reason: found.reason.to_string(),
-        message: found.message.clone(),
-    });
-    let wake = report.wake_on_request.as_ref().map(|found| Wanted {
+        status: is(target.reason == TargetReason::TargetFound),
+        reason: target.reason.to_string(),
+        message: target.message,
+    };
+    let wake = wake_on_request.map(|found| Wanted {
         type_: ConditionType::WakeOnRequest,
         status: is(found.reason == RouteReason::DoormanRouted),
         reason: found.reason.to_string(),
-        message: found.message.clone(),
+        message: found.message,
     });
-    for wanted in [ready, target, wake].into_iter().flatten() {
-        condition::set(&mut status.conditions, &wanted, Some(generation), now);
+    let generation = s.workload().generation;
+    for wanted in [ready, target].into_iter().chain(wake) {
+        condition::set(&mut status.conditions, &wanted, Some(generation), s.now);
     }
 }
 

@@ -15,8 +15,9 @@ use napwake_api::{
 
 use crate::{
     draft::Draft,
-    plan::{Finding, WaitCause, Write},
+    plan::Write,
     ports::{Claim, Ports, Shortage},
+    render::Finding,
     settle::Settled,
     slices::{self, SlicePlan},
     timing::{self, after},
@@ -68,8 +69,9 @@ pub(crate) struct Routing {
     checks: Vec<Listener>,
     reads: BTreeSet<String>,
     asks: BTreeSet<String>,
-    waits: Vec<(WaitCause, Option<Timestamp>)>,
     again: Vec<Timestamp>,
+    /// What can't be told, and why.
+    unknown: Option<String>,
     outcome: Outcome,
     /// None keeps the condition as it is.
     finding: Option<Finding<RouteReason>>,
@@ -223,12 +225,12 @@ pub(crate) fn route(s: &Settled, ports: &mut Ports, mode: Mode) -> Routing {
         checks: plan.checks,
         reads: plan.kept,
         asks: sharing.asks,
-        waits: Vec::new(),
         again: plan.again,
+        unknown: None,
     };
-    routing.note_waits(s, shortage);
+    routing.look_again(s, shortage);
     if !routing.reads.is_empty() {
-        routing.waits.push((WaitCause::HandOver, hand_over.again()));
+        routing.again.extend(hand_over.again());
     }
     routing
 }
@@ -256,32 +258,21 @@ impl Routing {
             checks: Vec::new(),
             reads: BTreeSet::new(),
             asks: BTreeSet::new(),
-            waits: vec![(
-                WaitCause::Unknown(why),
-                Some(after(s.now, timing::LOOK_AGAIN)),
-            )],
             again: Vec::new(),
+            unknown: Some(why),
             outcome: Outcome::Unknown,
             finding: None,
             behind_load_balancers: Vec::new(),
         }
     }
 
-    fn note_waits(&mut self, s: &Settled, shortage: Option<Shortage>) {
-        let draining = self
-            .doorman
-            .routes
-            .iter()
-            .filter_map(|route| route.draining_until.as_ref())
-            .map(|until| until.0)
-            .min();
-        if draining.is_some() {
-            self.waits.push((WaitCause::Drain, draining));
-        }
-        let resting = self.doorman.resting.iter().map(|rest| rest.until.0).min();
-        if resting.is_some() {
-            self.waits.push((WaitCause::PortsRest, resting));
-        }
+    /// Notes when a drain ends, when a port has rested, and when to ask for ports again.
+    fn look_again(&mut self, s: &Settled, shortage: Option<Shortage>) {
+        let routes = self.doorman.routes.iter();
+        let draining = routes.filter_map(|route| route.draining_until.as_ref());
+        let resting = self.doorman.resting.iter().map(|rest| &rest.until);
+        let ends = draining.chain(resting).map(|until| until.0);
+        self.again.extend(ends.min());
         if shortage.is_some() {
             self.again.push(after(s.now, timing::PORTS_AGAIN));
         }
@@ -299,11 +290,11 @@ impl Routing {
         draft.asks = self.asks;
         draft.wake_on_request = self.finding;
         draft.behind_load_balancers = self.behind_load_balancers;
-        for (cause, until) in self.waits {
-            draft.wait(cause, until);
-        }
         for at in self.again {
             draft.again(at);
+        }
+        if let Some(why) = self.unknown {
+            draft.unknown(why, s.now);
         }
         self.outcome
     }

@@ -66,6 +66,8 @@ pub(crate) struct Cluster {
     pub(crate) ports: Ports,
     /// Parts that can't be read for now.
     pub(crate) unknown: BTreeSet<Part>,
+    /// A family in which no doorman pod answers checks.
+    pub(crate) deaf_in: Option<IpFamily>,
     /// Whether slice writes are refused.
     pub(crate) refusal: Option<SliceProblem>,
     /// What admission makes of slices that are written.
@@ -326,6 +328,7 @@ impl Cluster {
         let not_read = Seen::Unknown("not read".to_owned());
         let served = std::mem::replace(&mut world.served, not_read.clone());
         let plan = decide(&world, &mut self.ports, self.now);
+        self.check_again(name, &plan);
         if !plan.is_empty() || (plan.reads.is_empty() && plan.asks.is_empty()) {
             return Some(plan);
         }
@@ -336,7 +339,9 @@ impl Cluster {
         } else {
             served
         };
-        Some(decide(&world, &mut self.ports, self.now))
+        let plan = decide(&world, &mut self.ports, self.now);
+        self.check_again(name, &plan);
+        Some(plan)
     }
 
     /// Decides for one workload and carries out the first `writes` writes; says

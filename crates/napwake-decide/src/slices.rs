@@ -67,6 +67,12 @@ impl SlicePlan {
         serves(&self.coming, service, name, port)
     }
 
+    /// Whether a Service has a slice in this family, or is about to.
+    pub(crate) fn stands(&self, service: &str, family: IpFamily) -> bool {
+        let mut slices = self.staying.iter().chain(&self.coming);
+        slices.any(|slice| slice.service == service && slice.family == family)
+    }
+
     /// Whether a slice that is there points at this doorman port.
     pub(crate) fn is_pointed_at(&self, service: &str, port: u16) -> bool {
         self.present

@@ -117,10 +117,11 @@ pub struct World {
     pub checks: BTreeMap<Listener, Check>,
     /// The last failure of a slice write for this ManagedWorkload, by the
     /// slice's name. A success takes it out, but for [`SliceProblem::Altered`]: of
-    /// that one it renews the time.
+    /// that one it renews the time. All are forgotten as a pause begins, and as one ends
+    /// (ROUTE-40).
     pub slice_failures: BTreeMap<String, SliceFailure>,
-    /// The other ManagedWorkloads of the namespace; `Unknown` if any of them can't
-    /// be read.
+    /// The other ManagedWorkloads of the namespace, but for those that are awake, have
+    /// no route and another target; `Unknown` if any of them can't be read.
     pub peers: Seen<Vec<Peer>>,
     /// Why the workload isn't paused on its own, where a setting of it can't
     /// be read; people may still ask for a pause.
@@ -205,8 +206,6 @@ pub struct Target {
     pub annotations: Map,
     /// `spec.replicas`, 1 where it isn't set.
     pub replicas: i32,
-    /// `status.replicas`.
-    pub current_replicas: i32,
     /// `status.readyReplicas`.
     pub ready_replicas: i32,
     /// The pod template.

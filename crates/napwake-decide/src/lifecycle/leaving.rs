@@ -6,7 +6,6 @@ use napwake_api::workload::{ActivitySource, Phase};
 use super::{become_resuming, become_running};
 use crate::{
     draft::Draft,
-    plan::WaitCause,
     settle::Settled,
     timing::{self, after},
     world::{Target, Tenure},
@@ -48,7 +47,7 @@ fn await_ready(s: &Settled, target: &Target, draft: &mut Draft) {
     };
     let until = after(started.unwrap_or(s.now), patience);
     if s.now < until {
-        draft.wait(WaitCause::ReadyPod, Some(until));
+        draft.again(until);
     } else {
         leave(s, target, draft);
     }

@@ -9,7 +9,6 @@ use crate::{
     clock,
     draft::{Draft, micro},
     owners::{self, Mark},
-    plan::WaitCause,
     render,
     routing::Outcome,
     settle::Settled,
@@ -33,7 +32,7 @@ pub(super) fn go_on(s: &Settled, target: &Target, outcome: Outcome, draft: &mut 
     match outcome {
         Outcome::Unknown => return,
         Outcome::Working if s.now < routing_bound(s, &pause) => {
-            draft.wait(WaitCause::Routing, Some(routing_bound(s, &pause)));
+            draft.again(routing_bound(s, &pause));
             return;
         }
         Outcome::Working | Outcome::Settled => {}
@@ -47,10 +46,11 @@ pub(super) fn go_on(s: &Settled, target: &Target, outcome: Outcome, draft: &mut 
     let until = lookout_end(s, &pause);
     let noticed = mark_bound(s, &pause);
     match until {
-        Some(until) if s.now < until => draft.wait(WaitCause::Lookout, Some(until)),
-        _ if s.mark != Mark::Replicas(target.replicas) => draft.wait(WaitCause::Mark, None),
+        Some(until) if s.now < until => draft.again(until),
+        // It's about to be written, or seen.
+        _ if s.mark != Mark::Replicas(target.replicas) => {}
         _ if target.observed_generation < target.generation && s.now < noticed => {
-            draft.wait(WaitCause::Mark, Some(noticed));
+            draft.again(noticed);
         }
         _ => stop(s, target, pause, draft),
     }

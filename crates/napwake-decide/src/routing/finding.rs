@@ -3,14 +3,14 @@
 
 use napwake_api::{
     condition::{self, ConditionType, RouteReason},
-    workload::{DoormanStatus, RouteState, WakeMode},
+    workload::{DoormanStatus, IpFamily, RouteState, WakeMode},
 };
 
 use super::{Found, Mode, Surveyed, Verdict};
 use crate::{
+    clock,
     owners::Standing,
-    plan::Finding,
-    render,
+    render::{self, Finding},
     settle::Settled,
     slices::SlicePlan,
     timing::{self, after},
@@ -54,7 +54,7 @@ pub(super) fn finding(
     } else if let Some(shortage) = shortage {
         render::shortage(*shortage)
     } else if is_routed {
-        (RouteReason::DoormanRouted, routed(s, surveyed))
+        (RouteReason::DoormanRouted, routed(s, found, next))
     } else if is_routable {
         opening(s)
     } else {
@@ -64,21 +64,24 @@ pub(super) fn finding(
 }
 
 /// Routed: what callers meet, and what should be known beside it (OBS-25).
-fn routed(s: &Settled, surveyed: &[Surveyed]) -> String {
+fn routed(s: &Settled, found: &Found, next: &DoormanStatus) -> String {
     let mut notes = Vec::new();
-    for surveyed in surveyed {
+    for surveyed in &found.surveyed {
         let name = &surveyed.service.name;
         match &surveyed.verdict {
             Verdict::Leave { reason, cause } if *reason != RouteReason::NoServices => {
                 notes.push(render::left_out(name, cause));
             }
             Verdict::Leave { .. } | Verdict::Wait => {}
-            Verdict::Route { missing, .. } => {
+            Verdict::Route {
+                families, missing, ..
+            } => {
                 notes.extend(
                     missing
                         .iter()
                         .map(|family| render::no_family(name, *family)),
                 );
+                notes.extend(not_listening(s, found, next, name, families));
                 if surveyed.service.publishes == Publishes::AllPods {
                     notes.push(render::publishes_all(name));
                 }
@@ -96,6 +99,34 @@ fn routed(s: &Settled, surveyed: &[Surveyed]) -> String {
         WakeMode::Ask => render::ROUTED_ASK,
     };
     render::with_notes(base, &notes)
+}
+
+/// What of a Service isn't routed though it's to be, as no doorman pod is known to listen
+/// for it: once that has lasted.
+fn not_listening(
+    s: &Settled,
+    found: &Found,
+    next: &DoormanStatus,
+    service: &str,
+    families: &[IpFamily],
+) -> Vec<String> {
+    let routes = next.routes.iter().filter(|route| route.service == service);
+    let opened = routes.filter_map(|route| route.opened_at.as_ref()).max();
+    let is_due = opened.is_some_and(|opened| {
+        let opened = clock::since(opened.0, s.now);
+        s.now >= after(opened, timing::ROUTING_BOUND)
+    });
+    let stands = |family: &&IpFamily| found.plan.stands(service, **family);
+    let left: Vec<_> = families.iter().filter(|family| !stands(family)).collect();
+    if !is_due || left.is_empty() {
+        Vec::new()
+    } else if left.len() == families.len() {
+        vec![render::left_out(service, render::NOT_LISTENING)]
+    } else {
+        let left = left.into_iter();
+        left.map(|family| render::not_listening(service, *family))
+            .collect()
+    }
 }
 
 /// What is told of the Services that a load balancer keeps from being routed, as the

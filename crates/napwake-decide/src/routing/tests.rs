@@ -186,6 +186,30 @@ fn a_family_the_doorman_lacks_is_not_routed(
     }
 }
 
+/// A family, or a Service, for which no doorman pod answers is named, once that has
+/// lasted for longer than opening it takes.
+#[rstest]
+#[case::one_family(&[IpFamily::IPv4, IpFamily::IPv6], "Service front isn't routed in IPv6: ")]
+#[case::all_of_it(&[IpFamily::IPv6], "Service front isn't routed: ")]
+fn what_nobody_listens_for_is_named(#[case] families: &[IpFamily], #[case] says: &str) {
+    let mut cluster = pause_with(|cluster| {
+        cluster.deaf_in = Some(IpFamily::IPv6);
+        let mut front = objects::service("api", "front");
+        front.name = "front".to_owned();
+        front.families = families.to_vec();
+        cluster.services.push(front);
+    });
+    cluster.pass_secs(30);
+    assert_eq!(reason(&cluster), "DoormanRouted");
+    let expected = format!("requests are held and wake the workload; {says}");
+    let message = message(&cluster);
+    assert!(message.starts_with(&expected), "{message}");
+    cluster.deaf_in = None;
+    cluster.pass_secs(10);
+    let message = wake_on_request(&cluster).2;
+    assert_eq!(message, "requests are held and wake the workload");
+}
+
 /// ROUTE-18: the condition says that there's no readiness probe, and stays True.
 #[test]
 fn a_missing_readiness_probe_is_on_the_condition() {

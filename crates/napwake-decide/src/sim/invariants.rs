@@ -9,8 +9,19 @@ use napwake_api::{
 use super::*;
 use crate::timing;
 
-/// What must hold after every write.
+/// What must hold of every plan, and after every write.
 impl Cluster {
+    /// One that asks again at a time that is past would be made again and again.
+    pub(super) fn check_again(&self, name: &str, plan: &Plan) {
+        let again = plan.again;
+        let is_ahead = again.is_none_or(|at| at > self.now);
+        assert!(
+            is_ahead,
+            "{name} asks again at {again:?}, and it's {}",
+            self.now
+        );
+    }
+
     pub(super) fn check_last_write(&self) {
         let Some((_, name, write)) = self.log.last() else {
             return;

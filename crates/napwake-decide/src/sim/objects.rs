@@ -16,6 +16,7 @@ pub(crate) fn empty() -> Cluster {
         target_refs: TargetRefs::Auto,
         ports: Ports::new(Caps::default()),
         unknown: BTreeSet::new(),
+        deaf_in: None,
         refusal: None,
         admission: None,
         stalled: Vec::new(),
@@ -140,7 +141,6 @@ fn target(name: &str, uid: &str, replicas: i32) -> Target {
         labels: Map::new(),
         annotations: Map::new(),
         replicas,
-        current_replicas: replicas,
         ready_replicas: 0,
         template: Template {
             hash: "template".to_owned(),

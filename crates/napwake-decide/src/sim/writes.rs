@@ -95,6 +95,13 @@ impl Cluster {
         if self.status(name) == status {
             return Ok(());
         }
+        let course = |status: &ManagedWorkloadStatus| {
+            let pause = status.pause.as_ref().map(|pause| pause.started_at.clone());
+            (pause, status.phase == Some(Phase::Running))
+        };
+        if course(self.status(name)) != course(status) {
+            self.app(name).failures.clear();
+        }
         let version = self.version();
         let workload = self.workload(name);
         workload.status = status.clone();
@@ -144,7 +151,13 @@ impl Cluster {
             return CheckOutcome::Silent;
         };
         let is_there = pods.iter().any(|pod| pod.pod.uid == listener.pod);
-        if is_there && !listener.pod.ends_with(objects::DEAF) && self.listens(listener.port) {
+        let family = if listener.address.is_ipv4() {
+            IpFamily::IPv4
+        } else {
+            IpFamily::IPv6
+        };
+        let is_deaf = listener.pod.ends_with(objects::DEAF) || self.deaf_in == Some(family);
+        if is_there && !is_deaf && self.listens(listener.port) {
             CheckOutcome::Listening
         } else {
             CheckOutcome::Silent

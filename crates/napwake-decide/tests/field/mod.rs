@@ -335,7 +335,6 @@ fn target() -> Target {
         labels: Map::new(),
         annotations: Map::new(),
         replicas: 1,
-        current_replicas: 1,
         ready_replicas: 1,
         template: Template {
             hash: "template".to_owned(),

@@ -108,7 +108,7 @@ impl Applier {
             reads: _,
             asks: _,
             again: _,
-            report: _,
+            unknown: _,
         } = plan;
         let wakes = writes.iter().any(is_wake);
         let mut is_recorded = false;

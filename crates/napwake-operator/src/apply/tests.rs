@@ -3,7 +3,6 @@
 mod altered;
 mod slices;
 
-use jiff::Timestamp;
 use napwake_api::{
     names::{FINALIZER, event},
     workload::{IpFamily, Phase, TargetKind},
@@ -57,7 +56,7 @@ where
         .unwrap();
     let applier = applier(&client, index);
     drop(client);
-    let mut plan = Plan::nothing(Timestamp::UNIX_EPOCH);
+    let mut plan = Plan::nothing();
     plan.writes = writes;
     let term = Term::endless();
     let leave = Leave { term: &term, hurry };
@@ -289,7 +288,7 @@ where
     let world = index.world(&key("a"), seen, now).unwrap();
     let (applier, telling) = applier_telling(&client, index);
     drop(client);
-    let mut plan = Plan::nothing(Timestamp::UNIX_EPOCH);
+    let mut plan = Plan::nothing();
     plan.writes = writes;
     let term = Term::endless();
     let leave = Leave { term: &term, hurry };

@@ -178,7 +178,6 @@ pub(crate) fn target(kind: TargetKind, object: thin::Scalable) -> ObservedTarget
         labels: ours(meta.labels),
         annotations: ours(meta.annotations),
         replicas: spec.replicas,
-        current_replicas: status.replicas,
         ready_replicas: status.ready_replicas,
         template: spec.template,
         controller,

@@ -51,8 +51,6 @@ pub(crate) struct ScalableSpec {
 #[serde(rename_all = "camelCase")]
 pub(crate) struct ScalableStatus {
     #[serde(default, deserialize_with = "or_default")]
-    pub(crate) replicas: i32,
-    #[serde(default, deserialize_with = "or_default")]
     pub(crate) ready_replicas: i32,
     #[serde(default, deserialize_with = "or_default")]
     pub(crate) observed_generation: i64,
@@ -308,7 +306,7 @@ mod tests {
             "status": null,
         }))
         .unwrap();
-        assert_eq!((read.0.spec.replicas, read.0.status.replicas), (1, 0));
+        assert_eq!((read.0.spec.replicas, read.0.status.ready_replicas), (1, 0));
         assert_eq!(read.0.spec.template.labels["app"], "a");
     }
 }

@@ -205,7 +205,7 @@ async fn wait_for_a_turn(
     let world = index.world(&key("a"), seen, now).unwrap();
     let applier = applier(&client, index);
     drop(client);
-    let mut plan = Plan::nothing(Timestamp::UNIX_EPOCH);
+    let mut plan = Plan::nothing();
     plan.writes = vec![write];
     let turns = applier.slices.take_all().unwrap();
     let ending = async {
