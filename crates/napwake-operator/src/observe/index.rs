@@ -198,26 +198,17 @@ impl Index {
         if !is_unknown(&new) {
             self.salvaged.remove(key);
         }
+        if old == new {
+            return Concerns::nobody(); // As where a watch shows what was just written.
+        }
         let turned = is_unknown(&old) != is_unknown(&new);
         let (old, new) = (old.known(), new.known());
-        self.forget_checks(old.as_deref(), new.as_deref());
+        self.forget_outlived(key, old.as_deref(), new.as_deref());
         let mut concerns = Concerns::of_workload(self, key, old.as_deref(), new.as_deref(), now);
         if turned {
             concerns.extend(Concerns::of_peers(self, &key.namespace, now));
         }
         concerns
-    }
-
-    /// Results for ports that the workload has given back say nothing about
-    /// whoever gets them next.
-    fn forget_checks(&mut self, old: Option<&ObservedWorkload>, new: Option<&ObservedWorkload>) {
-        let ports = |observed: Option<&ObservedWorkload>| -> BTreeSet<u16> {
-            routes(observed).map(|route| route.doorman_port).collect()
-        };
-        let (before, after) = (ports(old), ports(new));
-        for port in before.difference(&after) {
-            self.checks.remove(port);
-        }
     }
 
     pub(crate) fn apply_target(&mut self, new: Arc<ObservedTarget>, now: Instant) -> Concerns {
@@ -275,9 +266,13 @@ impl Index {
             TargetKind::Deployment => &mut self.deployments,
             TargetKind::StatefulSet => &mut self.stateful_sets,
         };
-        let old = targets.look(key, now).known();
+        let old = targets.look(key, now);
         change(targets, key.clone());
-        let new = targets.look(key, now).known();
+        let new = targets.look(key, now);
+        if old == new {
+            return Concerns::nobody();
+        }
+        let (old, new) = (old.known(), new.known());
         Concerns::of_target(self, kind, key, old.as_deref(), new.as_deref(), now)
     }
 

@@ -424,3 +424,17 @@ fn one_in_a_namespace_that_cannot_be_read_is_never_idle(
     index.spoil_namespace(NAMESPACE, "odd".to_owned(), now);
     assert_eq!(world(&index, "a").unwrap().never_idle.is_some(), expected);
 }
+
+/// What a watch shows of a write that is known already is no reason to decide again.
+#[test]
+fn what_was_just_written_concerns_nobody_twice() {
+    let (mut index, now) = (filled(), Instant::now());
+    let written = workload("a", 2, routed("Pausing", "a", 20_000));
+    let concerns = index.wrote_workload(written.clone(), now);
+    assert_eq!(concerned(&concerns), [("a", Usual)]);
+    assert_eq!(index.apply_workload(written, now), Concerns::nobody());
+    let written = deployment("a", 2, json!({}));
+    let concerns = index.wrote_target(written.clone(), now);
+    assert_eq!(concerned(&concerns), [("a", Usual)]);
+    assert_eq!(index.apply_target(written, now), Concerns::nobody());
+}

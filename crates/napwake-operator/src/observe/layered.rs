@@ -171,12 +171,21 @@ impl<T: Versioned> Layered<T> {
         now: Instant,
     ) -> impl Iterator<Item = Arc<T>> + 'a {
         let first = (namespace.to_owned(), String::new());
-        let here = move |key: &&Key| key.0 == namespace;
-        let seen = self.seen.range(first.clone()..).map(|(key, _)| key);
+        let seen = self.seen.range(first.clone()..);
+        let seen = seen.take_while(move |(key, _)| key.0 == namespace);
         let own = self.own.range(first..).map(|(key, _)| key);
-        let keys: BTreeSet<&Key> = seen.take_while(here).chain(own.take_while(here)).collect();
-        keys.into_iter()
-            .filter_map(move |key| self.look(key, now).known())
+        let mut own = own.take_while(move |key| key.0 == namespace).peekable();
+        // With nothing on top, as most often, what is seen is all there is: a namespace may
+        // have thousands.
+        let (plain, layers) = match own.peek() {
+            None => (Some(seen), None),
+            Some(_) => (None, Some(seen.map(|(key, _)| key).chain(own))),
+        };
+        let plain = plain.into_iter().flatten();
+        let keys: BTreeSet<&Key> = layers.into_iter().flatten().collect();
+        let known = move |key: &Key| self.look(key, now).known();
+        let layered = keys.into_iter().filter_map(known);
+        plain.map(|(_, object)| Arc::clone(object)).chain(layered)
     }
 
     /// An object of a namespace of which nothing is known, if there's any, and why.

@@ -12,6 +12,7 @@ mod layered;
 mod namespaces;
 mod negs;
 mod neighbors;
+mod outlived;
 mod pods;
 mod served;
 mod slice_ledger;

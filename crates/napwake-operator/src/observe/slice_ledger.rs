@@ -58,6 +58,13 @@ impl SliceLedger {
             .retain(|_, standing| standing.workload != *key);
     }
 
+    /// What kept its slices from standing so far counts no longer. What stands now is
+    /// looked after as before.
+    pub(crate) fn begin_anew(&mut self, key: &WorkloadKey) {
+        self.failures.remove(key);
+        self.conflicts.retain(|(workload, _), _| workload != key);
+    }
+
     /// A write begins: what becomes of the slice from now on isn't somebody else's
     /// doing.
     pub(crate) fn begin(&mut self, namespace: &str, slice: &str) {

@@ -5,12 +5,16 @@ use std::{
     sync::Arc,
 };
 
-use napwake_api::{names::setting, settings::Defaults, workload::TargetKind};
+use napwake_api::{
+    names::setting,
+    settings::Defaults,
+    workload::{Phase, TargetKind},
+};
 use napwake_decide::{
     Seen, World, optin,
     orphans::is_orphan,
     slices::slice_names,
-    world::{Doorman, Namespace, Peer, Service, Slice, WorkloadKey},
+    world::{Doorman, Namespace, Peer, Service, Slice, Workload, WorkloadKey},
 };
 use tokio::time::Instant;
 
@@ -66,7 +70,7 @@ impl Index {
                 .map(|(listener, check)| (listener.clone(), *check))
                 .collect(),
             slice_failures: self.slice_ledger.failures(key),
-            peers: self.peers(key, now),
+            peers: self.peers(&observed, now),
         })
     }
 
@@ -227,8 +231,10 @@ impl Index {
         })
     }
 
-    /// One that can't be read may share any Service of the namespace.
-    fn peers(&self, key: &WorkloadKey, now: Instant) -> Seen<Vec<Peer>> {
+    /// Those that matter to this one. One that can't be read may share any Service of
+    /// the namespace.
+    fn peers(&self, observed: &ObservedWorkload, now: Instant) -> Seen<Vec<Peer>> {
+        let Workload { key, spec, .. } = &observed.workload;
         if let Some(unknown) = self.workloads.unknown_within(&key.namespace, now) {
             return Seen::Unknown(told(unknown));
         }
@@ -236,6 +242,12 @@ impl Index {
             .workloads
             .within(&key.namespace, now)
             .filter(|one| one.workload.key != *key)
+            .filter(|one| {
+                let is_awake = matches!(one.workload.status.phase, Some(Phase::Running) | None);
+                !is_awake
+                    || one.workload.spec.target_ref == spec.target_ref
+                    || routes(Some(one)).next().is_some()
+            })
             .map(|one| Peer {
                 name: one.workload.key.name.clone(),
                 created: one.workload.created,
