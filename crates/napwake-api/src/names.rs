@@ -114,6 +114,9 @@ pub mod event {
     pub const NAMES_TAKEN: &str = "NamesTaken";
     /// An object could not be read and is passed over.
     pub const UNREADABLE_OBJECT: &str = "UnreadableObject";
+    /// The workload isn't brought on: something can't be told, or a write is refused or
+    /// undone over and over.
+    pub const HELD_UP: &str = "HeldUp";
     /// The workload starts to pause.
     pub const PAUSING: &str = "Pausing";
     /// The workload's pods are gone.

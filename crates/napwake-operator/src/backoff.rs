@@ -42,6 +42,11 @@ impl<K: Eq + Hash> Failures<K> {
         (*count, self.waits.after(*count))
     }
 
+    /// Whether there's any.
+    pub(crate) fn is_on(&self, key: &K) -> bool {
+        self.counts.lock().contains_key(key)
+    }
+
     /// It's done, or needn't be any more.
     pub(crate) fn over(&self, key: &K) {
         self.counts.lock().remove(key);

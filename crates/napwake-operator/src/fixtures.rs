@@ -267,6 +267,8 @@ pub(crate) struct Call {
 pub(crate) struct Server {
     handle: mock::Handle<Request<Body>, Response<Body>>,
     patience: Duration,
+    /// Whoever made the call that was taken last.
+    waiting: Option<mock::SendResponse<Response<Body>>>,
 }
 
 /// A client, and the server that it calls.
@@ -275,6 +277,7 @@ pub(crate) fn api() -> (Client, Server) {
     let server = Server {
         handle,
         patience: Duration::from_secs(1),
+        waiting: None,
     };
     (Client::new(service, "default"), server)
 }
@@ -287,17 +290,36 @@ impl Server {
 
     /// Answers the next call, which must come soon.
     pub(crate) async fn answer(&mut self, code: u16, body: Value) -> Call {
-        let next = timeout(self.patience, self.handle.next_request());
-        let (request, send) = next.await.expect("a call in time").unwrap();
-        let call = Call::read(request).await;
-        let body = serde_json::to_vec(&body).unwrap();
-        let response = Response::builder().status(code).body(Body::from(body));
-        send.send_response(response.unwrap());
+        let call = self.take().await;
+        self.reply(code, &body);
         call
     }
 
     /// Answers the next call with an error, as the API server writes one.
     pub(crate) async fn refuse(&mut self, code: u16, reason: &str) -> Call {
+        let call = self.take().await;
+        self.decline(code, reason);
+        call
+    }
+
+    /// The next call, which must come soon, and is answered later.
+    pub(crate) async fn take(&mut self) -> Call {
+        let next = timeout(self.patience, self.handle.next_request());
+        let (request, send) = next.await.expect("a call in time").unwrap();
+        self.waiting = Some(send);
+        Call::read(request).await
+    }
+
+    /// Answers the call that was taken.
+    pub(crate) fn reply(&mut self, code: u16, body: &Value) {
+        let body = serde_json::to_vec(body).unwrap();
+        let response = Response::builder().status(code).body(Body::from(body));
+        let waiting = self.waiting.take().expect("a call");
+        waiting.send_response(response.unwrap());
+    }
+
+    /// The same, with an error.
+    pub(crate) fn decline(&mut self, code: u16, reason: &str) {
         let status = json!({
             "kind": "Status",
             "apiVersion": "v1",
@@ -306,7 +328,7 @@ impl Server {
             "reason": reason,
             "message": format!("because of {reason}"),
         });
-        self.answer(code, status).await
+        self.reply(code, &status);
     }
 
     /// Takes the next call and says nothing, for as long as what is returned with

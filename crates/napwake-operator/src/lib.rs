@@ -9,6 +9,7 @@ mod args;
 mod backoff;
 #[cfg(test)]
 mod fixtures;
+mod holdups;
 mod leader;
 mod metrics;
 mod observe;

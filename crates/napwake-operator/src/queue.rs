@@ -50,6 +50,9 @@ pub(crate) enum Next {
     WhenAsked,
     /// After this time, unless somebody asks before.
     After(Duration),
+    /// The same, and what asked meanwhile waits as well, as it may have been this work
+    /// itself; but for wakes.
+    NotBefore(Duration),
     /// The same, and then as a wake, whoever asks: one isn't done yet.
     WakeAfter(Duration),
 }
@@ -155,7 +158,7 @@ impl<K: Clone + Eq + Hash> Queue<K> {
                 () = self.news.notified() => {}
                 Some((key, next)) = running.next(), if !running.is_empty() => {
                     self.waiting.lock().done(&key, next);
-                    if let Next::After(delay) | Next::WakeAfter(delay) = next {
+                    if let Next::After(delay) | Next::NotBefore(delay) | Next::WakeAfter(delay) = next {
                         let timer = delays.insert(key.clone(), delay.min(LONGEST_DELAY));
                         timers.insert(key, timer);
                     }
@@ -229,7 +232,10 @@ impl<K: Clone + Eq + Hash> Waiting<K> {
         if matches!(next, Next::WakeAfter(_)) {
             self.owed.insert(key.clone());
         }
-        if let Some(urgency) = self.again.remove(key) {
+        let is_held_back =
+            |urgency| matches!(next, Next::NotBefore(_)) && urgency == Urgency::Usual;
+        let again = self.again.remove(key);
+        if let Some(urgency) = again.filter(|urgency| !is_held_back(*urgency)) {
             self.add(key.clone(), urgency);
         }
     }

@@ -7,14 +7,22 @@
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
 use jiff::Timestamp;
+use napwake_api::names::{event, signal};
 use napwake_cluster::plain;
-use napwake_decide::{Plan, Seen, World, Write, behind::Owner, decide, world::WorkloadKey};
+use napwake_decide::{
+    Plan, Seen, World, Write,
+    behind::Owner,
+    decide,
+    plan::{Event, EventType},
+    world::{Workload, WorkloadKey},
+};
 use napwake_kit::clock::Clock;
 use tokio::time::Instant;
 
 use crate::{
     apply::{Applier, ApplyError, Leave, is_wake},
     backoff::{Failures, Waits},
+    holdups::Holdups,
     leader::Term,
     observe::{Look, Served, count_pods, read_behind, read_served},
     queue::{Hurry, Next, Room, Urgency},
@@ -27,7 +35,8 @@ const ROOM: Room = Room {
     wakes: 64,
 };
 
-/// Plans in a row for one workload before others get their turn.
+/// Plans in a row for one workload before others get their turn. Where even so many
+/// don't come to an end, somebody undoes what they write: the next ones come one by one.
 const ROUNDS: usize = 12;
 
 /// How soon a plan that failed is made anew.
@@ -42,6 +51,9 @@ pub(crate) struct Reconciler {
     shared: Arc<Shared>,
     clock: Clock,
     failures: Failures<WorkloadKey>,
+    /// Of all plans in a row, that they came to no end.
+    unsettled: Failures<WorkloadKey>,
+    holdups: Holdups<WorkloadKey>,
 }
 
 /// What is read for a decision, rather than watched.
@@ -65,6 +77,8 @@ impl Reconciler {
             shared: Arc::clone(&applier.shared),
             clock: applier.clock.clone(),
             failures: Failures::new(RETRIES),
+            unsettled: Failures::new(RETRIES),
+            holdups: Holdups::default(),
             applier,
         }
     }
@@ -73,6 +87,8 @@ impl Reconciler {
     /// long as `term` lasts.
     pub(crate) async fn run(&self, term: Term) -> std::convert::Infallible {
         self.failures.forget_all();
+        self.unsettled.forget_all();
+        self.holdups.forget_all();
         let keys = self.shared.with(|index, now| {
             let workloads = index.all_workloads(now);
             workloads
@@ -98,35 +114,67 @@ impl Reconciler {
     }
 
     async fn settle(&self, key: &WorkloadKey, leave: Leave<'_>) -> Next {
-        for _ in 0..ROUNDS {
+        let rounds = if self.unsettled.is_on(key) { 1 } else { ROUNDS };
+        let mut last = None;
+        for _ in 0..rounds {
             let Some((world, plan)) = self.decide(key, leave).await else {
-                self.failures.over(key);
+                self.over(key);
+                self.holdups.over(key);
                 return Next::WhenAsked;
             };
-            let again = plan.again;
+            let (again, unknown) = (plan.again, plan.unknown.join("; "));
             // Checks answer later, and ask for the next look then.
             let settled = plan.writes.iter().all(is_check);
             let wakes = plan.writes.iter().any(is_wake);
+            let written = plan.writes.iter().find_map(what);
             if let Err(error) = self.applier.apply(leave, &world, plan).await {
-                let wait = self.retry(key, &error);
-                return if wakes {
-                    Next::WakeAfter(wait)
-                } else {
-                    Next::After(wait)
+                let wait = self.retry(&world.workload, &error);
+                return match error {
+                    _ if wakes => Next::WakeAfter(wait),
+                    // The status may have been written before it.
+                    ApplyError::Failed { .. } => Next::NotBefore(wait),
+                    _ => Next::After(wait),
                 };
             }
             if settled {
-                self.failures.over(key);
+                self.over(key);
+                if unknown.is_empty() {
+                    self.holdups.over(key);
+                } else {
+                    self.held_up(&world.workload, &unknown);
+                }
                 return self.next(again);
             }
+            last = written.map(|written| (world, written));
         }
-        tracing::debug!(
-            namespace = key.namespace,
-            workload = key.name,
-            rounds = ROUNDS,
-            "not settled yet"
-        );
-        Next::After(RETRIES.first)
+        if let Some((world, written)) = last {
+            let why = format!("{written} doesn't stay as it is written, over and over");
+            self.held_up(&world.workload, &why);
+        }
+        Next::NotBefore(self.unsettled.another(key.clone()).1)
+    }
+
+    fn over(&self, key: &WorkloadKey) {
+        self.failures.over(key);
+        self.unsettled.over(key);
+    }
+
+    /// Says so once that has lasted: nobody who looks at the workload would know.
+    fn held_up(&self, workload: &Workload, why: &str) {
+        let key = &workload.key;
+        if !self.holdups.met(key.clone()) {
+            return;
+        }
+        let (namespace, name) = (&key.namespace, &key.name);
+        tracing::warn!(namespace, workload = name, why, "held up");
+        let note = format!("Napwake can't go on with it, and keeps trying: {why}");
+        let (type_, reason) = (EventType::Warning, event::HELD_UP);
+        let event = Event {
+            type_,
+            reason,
+            note,
+        };
+        self.applier.tell(workload, event);
     }
 
     /// Decides from what is known. The rest is read only where nothing else is
@@ -218,26 +266,43 @@ impl Reconciler {
     }
 
     /// When to decide anew after a failure, unless something changes before.
-    fn retry(&self, key: &WorkloadKey, error: &ApplyError) -> Duration {
+    fn retry(&self, workload: &Workload, error: &ApplyError) -> Duration {
+        let key = &workload.key;
         if matches!(error, ApplyError::WakeFirst) {
             return RETRIES.first; // The wake is in the queue, and comes sooner.
         }
         let (count, wait) = self.failures.another(key.clone());
-        let (namespace, workload) = (&key.namespace, &key.name);
+        let (namespace, name) = (&key.namespace, &key.name);
         let told = plain(error);
         match error {
             // Most often a watch is a moment behind, and tells soon.
             ApplyError::Stale { .. } if count <= 3 => {
-                tracing::debug!(namespace, workload, error = told, "decided anew");
+                tracing::debug!(namespace, workload = name, error = told, "decided anew");
             }
             ApplyError::Stale { write, .. } | ApplyError::Failed { write, .. } => {
                 self.applier.metrics.count_error(write);
-                tracing::warn!(namespace, workload, error = told, "a write failed");
+                tracing::warn!(namespace, workload = name, error = told, "a write failed");
             }
-            ApplyError::NotLeader | ApplyError::WakeFirst => {}
+            ApplyError::NotLeader | ApplyError::WakeFirst => return wait,
         }
+        self.held_up(workload, &told);
         wait
     }
+}
+
+/// What a write is of, for people; none where nothing would stay of it.
+fn what(write: &Write) -> Option<String> {
+    Some(match write {
+        Write::ScaleTarget { .. } => "its number of replicas".to_owned(),
+        Write::MarkTarget { .. } => format!("its annotation {}", signal::PAUSED_REPLICAS),
+        Write::ApplySlice { slice, .. } => format!("the EndpointSlice {}", slice.name),
+        Write::DeleteSlice { name, .. } => format!("the EndpointSlice {name}"),
+        Write::WriteStatus { .. } => "the ManagedWorkload's status".to_owned(),
+        Write::AddFinalizer { .. } | Write::RemoveFinalizer { .. } => {
+            "the ManagedWorkload's finalizer".to_owned()
+        }
+        Write::CheckListeners(_) | Write::Event(_) => return None,
+    })
 }
 
 const fn is_check(write: &Write) -> bool {
@@ -247,3 +312,7 @@ const fn is_check(write: &Write) -> bool {
 #[cfg(test)]
 #[path = "reconcile_tests.rs"]
 mod tests;
+
+#[cfg(test)]
+#[path = "reconcile_held_up_tests.rs"]
+mod held_up_tests;

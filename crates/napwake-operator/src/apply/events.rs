@@ -14,7 +14,7 @@ use super::Applier;
 
 impl Applier {
     /// Has it said, and doesn't wait for that; what can't be said is lost.
-    pub(super) fn tell(&self, workload: &Workload, event: Event) {
+    pub(crate) fn tell(&self, workload: &Workload, event: Event) {
         let Event {
             type_,
             reason,
