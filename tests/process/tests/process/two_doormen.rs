@@ -1,6 +1,6 @@
 //! Two doormen beside each other: one key, one wake a minute, one count.
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 
 use futures::future::try_join_all;
 use k8s_openapi::api::core::v1::Event;
@@ -11,7 +11,9 @@ use napwake_tests_process::{
     caller::GET,
     callers,
     doorman::Doorman,
-    ensure, managed,
+    ensure,
+    hosts::{Family, Host},
+    managed,
     route::Route,
     wait,
     world::{self, World},
@@ -24,6 +26,9 @@ use crate::browsers::{
 
 /// Over how many workloads side by side people click at both doormen.
 const SIDE_BY_SIDE: usize = 4;
+
+/// From how many addresses of each family.
+const CALLERS: usize = 6;
 
 /// How often they do so in all.
 const ROUNDS: usize = 200;
@@ -61,13 +66,14 @@ async fn rounds_at_both<'w>(
     doormen: [&Doorman; 2],
 ) -> Result<()> {
     for round in 0..ROUNDS / SIDE_BY_SIDE {
-        let at = doormen.map(|doorman| route.at(doorman));
         let what = || format!("round {round} over {}", route.name);
         let asleep = route.version().await?;
-        let clicks = clicks_at_both(world, &route, at, number + round);
+        let people = People::of_round(world, number + round);
+        let at = doormen.map(|doorman| doorman.at(people.family, route.port));
+        let clicks = clicks_at_both(&people, &route, at);
         clicks.await.with_context(what)?;
         for to in at {
-            until_waking(world.caller(0), to).await?;
+            until_waking(people.addresses[0], to).await?;
         }
         route.drop_workload().await?;
         let wakes = route.wakes_until_it_went(&asleep).await?;
@@ -78,20 +84,42 @@ async fn rounds_at_both<'w>(
     Ok(())
 }
 
+/// Those who click in a round.
+struct People {
+    /// Which doorman the first of them clicks at.
+    first: usize,
+    family: Family,
+    addresses: [IpAddr; 4],
+}
+
+impl People {
+    /// By turns over all addresses that there are: each of them wakes too little to meet
+    /// its limit, though one doorman should always be the quicker one (LIMIT-11).
+    fn of_round(world: &World, round: usize) -> Self {
+        let family = [Family::V4, Family::V6][round / CALLERS % 2];
+        let address = |one: usize| {
+            let number = u16::try_from((round + one) % CALLERS).unwrap_or(0);
+            Host::Caller(number).at(world.block, family)
+        };
+        Self {
+            first: round / 2 % 2,
+            family,
+            addresses: std::array::from_fn(address),
+        }
+    }
+}
+
 /// Two people at each doorman press the button of one page. Who doesn't wake it was too
 /// soon, or sees it waking where that is known by then.
-async fn clicks_at_both(
-    world: &World,
-    route: &Route<'_>,
-    at: [SocketAddr; 2],
-    round: usize,
-) -> Result<()> {
+async fn clicks_at_both(people: &People, route: &Route<'_>, at: [SocketAddr; 2]) -> Result<()> {
+    let People {
+        first, addresses, ..
+    } = people;
     // Both have seen that it is asleep then.
-    until_asleep(world.caller(0), at[(round + 1) % 2]).await?;
-    let token = until_asleep(world.caller(0), at[round % 2]).await?;
+    until_asleep(addresses[0], at[(first + 1) % 2]).await?;
+    let token = until_asleep(addresses[0], at[*first]).await?;
     let click = clicking(&token);
-    let who = |one: usize| world.caller(u16::try_from((round + one) % 6).unwrap_or(0));
-    let clicks = (0..4).map(|one| answer(who(one), at[(round + one) % 2], &click));
+    let clicks = (0..4).map(|one| answer(addresses[one], at[(first + one) % 2], &click));
     let answers = try_join_all(clicks).await?;
     let woke: Vec<_> = (0..4)
         .filter(|one| answers[*one].is_waking_page().is_ok())
@@ -105,7 +133,8 @@ async fn clicks_at_both(
     );
     let from = route.last_request_from().await?;
     ensure!(
-        woke.iter().any(|one| from == Some(who(*one).to_string())),
+        woke.iter()
+            .any(|one| from == Some(addresses[*one].to_string())),
         "{from:?} of {woke:?}"
     );
     Ok(())
