@@ -136,8 +136,8 @@ impl<I: Instant> Drain<I> {
 /// has had the port until now.
 ///
 /// Two at once can only be a drain and its successor, a mistake, or a status that
-/// somebody forged; a live route wins, then the one that has the port, for its callers
-/// come there, then the order of names.
+/// somebody forged. The one that has the port keeps it to the end of its drain, for its
+/// callers come there; then a live route wins, then the order of names.
 pub fn holders<K: Copy + Ord, I: Instant>(
     open: impl IntoIterator<Item = (u16, (Serving<I>, K))>,
     has_it: impl Fn(u16, K) -> bool,
@@ -146,7 +146,7 @@ pub fn holders<K: Copy + Ord, I: Instant>(
     for (port, route) in open {
         let rank = |(serving, key)| {
             let drains = matches!(serving, Serving::Draining::<I>(_));
-            (drains, !has_it(port, key), key)
+            (!has_it(port, key), drains, key)
         };
         let holder = ports.entry(port).or_insert(route);
         if rank(route) < rank(*holder) {
@@ -201,13 +201,13 @@ mod tests {
         assert_eq!(next, expected);
     }
 
-    /// Of the routes on a port one that lives has it, then the one that has had it, then
-    /// the first by name.
+    /// Of the routes on a port the one that has had it keeps it, though it drains; then
+    /// one that lives has it, then the first by name.
     #[rstest]
     #[case::one(&[("api", Serving::Live)], "", Some("api"))]
     #[case::by_name(&[("worker", Serving::Live), ("api", Serving::Live)], "", Some("api"))]
     #[case::has_it(&[("worker", Serving::Live), ("api", Serving::Live)], "worker", Some("worker"))]
-    #[case::has_it_and_drains(&[("worker", Serving::Live), ("api", drains_until(5))], "api", Some("worker"))]
+    #[case::has_it_and_drains(&[("worker", Serving::Live), ("api", drains_until(5))], "api", Some("api"))]
     #[case::lives(&[("worker", Serving::Live), ("api", drains_until(5))], "", Some("worker"))]
     #[case::none(&[], "api", None)]
     fn whose_a_port_is(

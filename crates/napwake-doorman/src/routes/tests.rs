@@ -344,6 +344,9 @@ async fn a_port_goes_on_to_another_route() {
         }] } },
     });
     fixture.put("Pausing", "Opening", &other);
+    fixture.pass(29);
+    assert!(fixture.route(20_001).is_same(&old), "it drains still");
+    fixture.pass(1);
     let new = fixture.route(20_001);
     assert!(!new.is_same(&old));
     assert_eq!(&*new.now().key.service.name, "other");
@@ -366,6 +369,9 @@ async fn a_port_that_is_taken_stays_with_its_route(#[values("a-shop", "zoo")] na
     fixture.put("Paused", "Routed", &forged);
     assert!(fixture.route(20_001).is_same(&theirs));
     fixture.put("Running", "Draining", &json!({}));
+    fixture.pass(29);
+    assert!(fixture.route(20_001).is_same(&theirs));
+    fixture.pass(1);
     assert_eq!(
         &*fixture.route(20_001).now().key.service.namespace,
         namespace
