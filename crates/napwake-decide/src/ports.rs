@@ -307,11 +307,11 @@ impl Ports {
         Some(Taken { port, by })
     }
 
-    /// Whether another workload has the port for something else, as two leaders
-    /// could have given it for a moment: then the first of them keeps it.
+    /// Whether another workload has the port for something else, as two leaders could
+    /// have given it for a moment: then each takes another one, for a listener that
+    /// is found there may be for either (ROUTE-79).
     fn is_contested(&self, owner: &WorkloadKey, claim: &Claim, port: u16) -> bool {
         self.others(owner, port)
-            .filter(|(other, _)| *other < owner)
             .any(|(other, entry)| match &entry.what {
                 Use::Live { claim: held, .. } | Use::Draining { claim: held, .. } => {
                     other.namespace != owner.namespace || held != claim

@@ -140,10 +140,15 @@ fn leave(route: &Route, found: &Found, own: &WorkloadKey, now: Timestamp) -> Lef
             ..route.clone()
         });
     }
+    // Of the same Service port: one that two leaders gave twice drains and rests for both.
+    let is_shared = |theirs: &Route| {
+        theirs.doorman_port == port
+            && (&theirs.service, &theirs.port) == (&route.service, &route.port)
+    };
     let peer = found
         .sight
         .peer_routes()
-        .find(|(_, theirs)| theirs.doorman_port == port);
+        .find(|(_, theirs)| is_shared(theirs));
     match peer {
         // The record moves first (T-76): kept until the other one has it.
         Some((_, theirs)) if theirs.taken_by.as_deref() == Some(own.name.as_str()) => {

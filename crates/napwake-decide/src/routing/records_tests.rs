@@ -7,6 +7,7 @@ use napwake_api::{
 use rstest::rstest;
 
 use crate::{
+    Write, decide,
     sim::{
         Cluster, Part,
         objects::{self, running},
@@ -56,6 +57,36 @@ fn a_route_drains_and_its_port_rests() {
     );
     cluster.pass_secs(60);
     assert_eq!(cluster.status("api").doorman, None);
+}
+
+/// DRAIN-17, DRAIN-21: a port that two leaders gave twice stays on record until its drain
+/// and its rest are over, for each of the two.
+#[test]
+fn a_port_that_two_have_is_left_by_way_of_a_drain() {
+    let mut cluster = objects::empty();
+    cluster.add("api", 1);
+    cluster.add("worker", 1);
+    cluster.settle();
+    cluster.pause("api");
+    let mut twice = cluster.status("api").doorman.clone().expect("a route");
+    let port = twice.routes[0].doorman_port;
+    twice.routes[0].service = "worker".to_owned();
+    let worker = cluster.workload("worker");
+    worker.status.phase = Some(Phase::Paused);
+    worker.status.doorman = Some(twice);
+    let (key, status) = (worker.key.clone(), worker.status.clone());
+    cluster.ports.observe(&key, &status);
+    let world = cluster.world("api").expect("it's there");
+    let plan = decide(&world, &mut cluster.ports, cluster.now);
+    let status = plan.writes.iter().find_map(|write| match write {
+        Write::WriteStatus { status, .. } => Some(status),
+        _ => None,
+    });
+    let doorman = status.and_then(|status| status.doorman.as_ref());
+    let routes = &doorman.expect("routes").routes;
+    let (old, new): (Vec<_>, Vec<_>) = routes.iter().partition(|one| one.doorman_port == port);
+    assert_eq!((old.len(), new.len()), (1, 1), "{routes:#?}");
+    assert_eq!(new[0].state, RouteState::Opening);
 }
 
 #[rstest]
