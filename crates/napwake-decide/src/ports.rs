@@ -99,6 +99,12 @@ impl Ports {
         ports
     }
 
+    /// What tells one ledger from another.
+    #[cfg(test)]
+    pub(crate) fn told(&self) -> impl std::fmt::Debug {
+        (&self.owners, self.pool.freed())
+    }
+
     /// Takes in what `status` records for `owner`: to be called with every
     /// status when a leader starts (DRAIN-23), and with each one seen later.
     ///

@@ -14,6 +14,7 @@ use crate::{Plan, Ports, Seen, World, Write, behind::Behind, decide, ports::Caps
 
 mod behind;
 mod changes;
+mod handover_model;
 mod invariants;
 mod leaders;
 pub(crate) mod objects;

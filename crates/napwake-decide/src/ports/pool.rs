@@ -134,6 +134,11 @@ impl Pool {
         self.touched.set(port, true);
     }
 
+    /// When each port that ever rested is or was free again.
+    pub(super) fn freed(&self) -> &BTreeMap<u16, Timestamp> {
+        &self.freed
+    }
+
     /// That a port of so many takers is found where it belongs, and nowhere else.
     pub(super) fn check(&self, port: u16, takers: usize) {
         assert_eq!(

@@ -26,7 +26,7 @@ impl Cluster {
         Ok(())
     }
 
-    fn try_write(&mut self, name: &str, write: &Write) -> Result<(), Conflict> {
+    pub(super) fn try_write(&mut self, name: &str, write: &Write) -> Result<(), Conflict> {
         match write {
             Write::ScaleTarget {
                 target,
@@ -127,7 +127,7 @@ impl Cluster {
 
     /// The targets' controllers take note at once of what was written, which
     /// makes another version of the target, as a Deployment's does.
-    fn take_note(&mut self) {
+    pub(super) fn take_note(&mut self) {
         if self.is_unattended {
             return;
         }
