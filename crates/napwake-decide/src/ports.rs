@@ -16,7 +16,7 @@ use crate::world::WorkloadKey;
 mod entry;
 mod pool;
 
-use entry::{Entry, Use, recorded};
+use entry::{Entry, Hold, Use, recorded};
 use pool::Pool;
 
 /// How many ports may be held (SET-23, SET-24).
@@ -113,7 +113,7 @@ impl Ports {
     pub fn observe(&mut self, owner: &WorkloadKey, status: &ManagedWorkloadStatus) {
         let entries = recorded(status);
         self.give_up(owner, |port, known| {
-            known.recorded && !entries.contains_key(&port)
+            known.recorded.is_some() && !entries.contains_key(&port)
         });
         for (port, entry) in entries {
             self.set(owner, port, entry);
@@ -186,7 +186,7 @@ impl Ports {
     pub(crate) fn recall(&mut self, owner: &WorkloadKey, seen: &ManagedWorkloadStatus) {
         for (port, entry) in recorded(seen) {
             let known = self.entry(owner, port);
-            if known.is_none_or(|known| known.recorded) {
+            if known.is_none_or(|known| known.recorded.is_some()) {
                 self.set(owner, port, entry);
             }
         }
@@ -204,11 +204,12 @@ impl Ports {
     ) {
         let planned = planned.map(recorded).unwrap_or_default();
         self.give_up(owner, |port, known| {
-            !known.recorded && !planned.contains_key(&port)
+            known.recorded.is_none() && !planned.contains_key(&port)
         });
         for (port, Entry { what, .. }) in planned {
-            let known = self.entry(owner, port).filter(|known| known.recorded);
-            let recorded = known.is_some();
+            let known = self.entry(owner, port);
+            let recorded = known.and_then(|known| known.recorded);
+            let known = known.filter(|_| recorded.is_some());
             if known.is_none_or(|known| known.what.hold() <= what.hold()) {
                 self.set(owner, port, Entry { what, recorded });
             }
@@ -219,9 +220,8 @@ impl Ports {
         self.owners.get(owner)?.get(&port)
     }
 
-    fn is_recorded(&self, owner: &WorkloadKey, port: u16) -> bool {
-        let entry = self.entry(owner, port);
-        entry.is_some_and(|entry| entry.recorded)
+    fn recorded(&self, owner: &WorkloadKey, port: u16) -> Option<Hold> {
+        self.entry(owner, port)?.recorded
     }
 
     /// The one way by which an owner comes to a port, or has it for something else.
@@ -275,7 +275,7 @@ impl Ports {
                 claim: claim.clone(),
                 by: taken.by.clone(),
             };
-            let recorded = self.is_recorded(owner, taken.port);
+            let recorded = self.recorded(owner, taken.port);
             self.set(owner, taken.port, Entry { what, recorded });
         }
     }
@@ -293,9 +293,9 @@ impl Ports {
                 Use::Draining { claim: held, .. } => held == claim && entry.is_told_by_checks(now),
                 Use::Resting { .. } => false,
             })
+            .filter(|(port, _)| !self.is_contested(owner, claim, **port))
             .min_by_key(|(_, entry)| matches!(entry.what, Use::Draining { .. }))
-            .map(|(port, entry)| (*port, &entry.what))
-            .filter(|(port, _)| !self.is_contested(owner, claim, *port));
+            .map(|(port, entry)| (*port, &entry.what));
         let is_own = matches!(own, Some((_, Use::Live { by: None, .. })));
         let keeps = own.filter(|_| is_own).map(|(port, _)| port);
         let rank = keeps.map(|port| self.rank(owner, port));
@@ -354,9 +354,12 @@ impl Ports {
     }
 
     /// Another workload of the namespace that took a port for the claim, by its rank.
+    /// One that rests on record is its owner's alone to take back (DRAIN-21, T-78).
     fn taker<'a>(&'a self, owner: &WorkloadKey, claim: &Claim) -> Option<(Rank<'a>, u16)> {
         let taken = |(other, entries): (&'a WorkloadKey, &'a BTreeMap<u16, Entry>)| {
-            entries.iter().find_map(|(port, entry)| match &entry.what {
+            let may_be = |entry: &Entry| entry.recorded != Some(Hold::Resting);
+            let mut entries = entries.iter().filter(|(_, entry)| may_be(entry));
+            entries.find_map(|(port, entry)| match &entry.what {
                 Use::Live { claim: held, by } if held == claim && by.is_none() => {
                     Some((self.rank(other, *port), *port))
                 }
@@ -370,7 +373,7 @@ impl Ports {
     /// was about to leave, or for two leaders: the least. Were each to keep its own,
     /// they would write their slices over each other's without end (T-76).
     fn rank<'a>(&self, owner: &'a WorkloadKey, port: u16) -> Rank<'a> {
-        (!self.is_recorded(owner, port), &owner.name)
+        (self.recorded(owner, port).is_none(), &owner.name)
     }
 
     fn check_caps(&self, owner: &WorkloadKey, own: usize) -> Result<(), Shortage> {

@@ -356,3 +356,22 @@ fn two_ports_for_one_claim_become_one(#[case] first_recorded: bool, #[case] keep
         }
     }
 }
+
+/// DRAIN-21, T-76, T-78: a port that rests is its owner's alone to take back; another
+/// workload behind the Service shares it once that's on record.
+#[test]
+fn a_port_that_rests_on_record_is_not_shared() {
+    let (a, b) = (owner("n", "a"), owner("n", "b"));
+    let shared = claim("s", 1);
+    let wanted = BTreeSet::from([shared.clone()]);
+    let mut ports = Ports::new(Caps::default());
+    ports.observe(&a, &status(Vec::new(), &[(20_001, 60)]));
+    let taken = &ports.assign(&a, &wanted, at(20)).expect("its own")[&shared];
+    assert_eq!(taken.port, 20_001);
+    let early = &ports.clone().assign(&b, &wanted, at(20)).expect("one")[&shared];
+    assert_ne!(early.port, 20_001, "it rests still");
+    let opening = route(&shared, 20_001, RouteState::Opening);
+    ports.observe(&a, &status(vec![opening], &[]));
+    let taken = &ports.assign(&b, &wanted, at(20)).expect("the same")[&shared];
+    assert_eq!((taken.port, taken.by.as_deref()), (20_001, Some("a")));
+}

@@ -34,7 +34,7 @@ mod survey;
 pub(crate) use hand_over::HandOver;
 #[cfg(test)]
 pub(crate) use survey::judge;
-pub(crate) use survey::{Surveyed, Verdict};
+pub(crate) use survey::{Surveyed, Verdict, claim};
 
 /// What should become of the routes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -205,7 +205,7 @@ pub(crate) fn route(s: &Settled, ports: &mut Ports, mode: Mode) -> Routing {
         .map(|target| survey::selecting(&sight, &target.template.labels))
         .unwrap_or_default();
     let hand_over = HandOver::of(s, mode, &selecting);
-    let mut plan = slices::plan(s, &sight, &wanted, &selecting, &hand_over);
+    let mut plan = slices::plan(s, &sight, &wanted, &assigned, &selecting, &hand_over);
     plan.problems.extend(sharing.problems);
     plan.again.extend(sharing.again);
     let found = Found {

@@ -27,7 +27,8 @@ use crate::{
     checks::{self, Need},
     clock,
     plan::{Over, Write},
-    routing::{HandOver, Sight, Surveyed, Verdict},
+    ports::{Claim, Taken},
+    routing::{HandOver, Sight, Surveyed, Verdict, claim},
     settle::Settled,
     timing::{self, after},
     world::{
@@ -108,6 +109,7 @@ pub(crate) fn plan(
     s: &Settled,
     sight: &Sight,
     wanted: &[Surveyed],
+    assigned: &BTreeMap<Claim, Taken>,
     selecting: &[&Service],
     hand_over: &HandOver,
 ) -> SlicePlan {
@@ -120,6 +122,7 @@ pub(crate) fn plan(
         s,
         sight,
         routes,
+        assigned,
         plan: SlicePlan {
             is_complete: true,
             ..SlicePlan::default()
@@ -151,6 +154,7 @@ struct Work<'a, 'w> {
     s: &'a Settled<'w>,
     sight: &'a Sight<'w>,
     routes: &'a [Route],
+    assigned: &'a BTreeMap<Claim, Taken>,
     plan: SlicePlan,
     /// Names of slices that are wanted.
     named: BTreeSet<String>,
@@ -189,11 +193,9 @@ impl<'a, 'w> Work<'a, 'w> {
         let is_kept = all.is_empty() || !checks.is_empty();
         let is_whole = all.len() == ports.len();
         let full = self.spec(service, &name, family, &all, found);
-        let spec = if self.is_worth_waiting(full.as_ref(), &all, found, family) {
-            let standing: Vec<_> = all
-                .into_iter()
-                .filter(|wanted| found.is_some_and(|slice| slice.spec.ports.contains(&wanted.port)))
-                .collect();
+        let standing = self.standing_ports(service, ports, family, found);
+        let is_moving = standing.len() > all.len();
+        let spec = if is_moving || self.is_worth_waiting(full.as_ref(), &all, found, family) {
             self.plan.is_complete = false;
             self.spec(service, &name, family, &standing, found)
         } else {
@@ -230,31 +232,60 @@ impl<'a, 'w> Work<'a, 'w> {
     }
 
     /// The ports whose routes the doorman has been told of, in the Service's
-    /// order.
+    /// order. One that is about to be left isn't among them.
     fn wanted_ports(
         &self,
         service: &Service,
         ports: &[&ServicePort],
         family: IpFamily,
     ) -> Vec<Wanted<'a>> {
-        ports
-            .iter()
-            .filter_map(|port| {
-                let route = self.routes.iter().find(|route| {
-                    route.service == service.name
-                        && route.port.name == port.name
-                        && route.port.number == port.number
-                        && route.state != RouteState::Draining
-                        && route.families.contains(&family)
-                })?;
-                let port = SlicePort {
-                    name: port.name.clone(),
-                    port: route.doorman_port,
-                    app_protocol: port.app_protocol.clone(),
-                };
-                Some(Wanted { port, route })
-            })
-            .collect()
+        let wanted = ports.iter().filter_map(|port| {
+            let taken = self.assigned.get(&claim(service, port))?;
+            let mut routes = self.live_routes(service, port, family);
+            routes.find(|wanted| wanted.port.port == taken.port)
+        });
+        wanted.collect()
+    }
+
+    /// The ports that the slice has already, in the Service's order; one that moves is
+    /// among them until the doorman listens on its next one.
+    fn standing_ports(
+        &self,
+        service: &Service,
+        ports: &[&ServicePort],
+        family: IpFamily,
+        found: Option<&Slice>,
+    ) -> Vec<Wanted<'a>> {
+        let standing = ports.iter().filter_map(|port| {
+            let mut routes = self.live_routes(service, port, family);
+            routes.find(|wanted| found.is_some_and(|slice| slice.spec.ports.contains(&wanted.port)))
+        });
+        standing.collect()
+    }
+
+    /// The routes of a Service's port that aren't leaving: two where it moves from one
+    /// doorman port to another.
+    fn live_routes(
+        &self,
+        service: &Service,
+        port: &ServicePort,
+        family: IpFamily,
+    ) -> impl Iterator<Item = Wanted<'a>> {
+        let routes = self.routes.iter().filter(move |route| {
+            route.service == service.name
+                && route.port.name == port.name
+                && route.port.number == port.number
+                && route.state != RouteState::Draining
+                && route.families.contains(&family)
+        });
+        routes.map(|route| {
+            let port = SlicePort {
+                name: port.name.clone(),
+                port: route.doorman_port,
+                app_protocol: port.app_protocol.clone(),
+            };
+            Wanted { port, route }
+        })
     }
 
     /// The slice with these ports and every doorman pod that listens on all of

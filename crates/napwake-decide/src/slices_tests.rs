@@ -6,9 +6,9 @@ use super::*;
 use crate::{
     sim::{
         Cluster, objects,
-        questions::{pause_with, paused},
+        questions::{give_twice, pause_with, paused, status},
     },
-    world::{DoormanState, Endpoint, PodRef},
+    world::{Check, CheckOutcome, DoormanState, Endpoint, PodRef},
 };
 
 fn only_slice(cluster: &Cluster) -> SliceSpec {
@@ -229,4 +229,82 @@ fn a_deleted_doorman_pod_with_a_new_one_of_its_address_is_another() {
         .map(|pod| pod.uid)
         .collect();
     assert_eq!(pods, ["another", "doorman-uid-2"]);
+}
+
+/// `api` of two ports, and `worker`, both Running.
+fn two() -> Cluster {
+    let mut cluster = objects::empty();
+    cluster.add("api", 1);
+    cluster.add("worker", 1);
+    cluster.service().ports = vec![objects::port("web", 80), objects::port("admin", 81)];
+    cluster.settle();
+    cluster
+}
+
+/// No Service is sent to a port that its workload is about to leave, as another one was
+/// given it too.
+#[test]
+fn no_slice_is_made_for_a_port_that_is_left() {
+    let mut cluster = two();
+    cluster.pass_secs(1);
+    cluster.stamp("api", signal::PAUSE_REQUESTED);
+    while cluster.apps["api"].checks.is_empty() {
+        assert!(cluster.step_up_to("api", usize::MAX), "nothing is checked");
+    }
+    let plan = cluster.plan("api").expect("it's there");
+    assert_eq!(sliced(&plan).len(), 1, "{plan:#?}");
+    give_twice(&mut cluster);
+    let plan = cluster.plan("api").expect("it's there");
+    assert_eq!(sliced(&plan), [] as [&Write; 0], "{plan:#?}");
+}
+
+/// DRAIN-06, ROUTE-79: a Service goes from one port to another, where two leaders gave
+/// that twice, once doorman pods listen there; until then its slice stands as it is.
+#[rstest]
+#[case::none_listens(&[])]
+#[case::one_listens(&[1])]
+fn a_slice_stands_until_the_doorman_listens_on_another_port(#[case] listening: &[u8]) {
+    let mut cluster = two();
+    cluster.pause("api");
+    let before = only_slice(&cluster);
+    give_twice(&mut cluster);
+    let moved = cluster.plan("api").expect("it's there");
+    assert_eq!(sliced(&moved), [] as [&Write; 0], "{moved:#?}");
+    let moved = status(&moved).expect("other ports").clone();
+    cluster.workload("api").status = moved;
+    let asked = cluster.plan("api").expect("it's there");
+    let [Write::CheckListeners(listeners)] = asked.writes.as_slice() else {
+        panic!("{asked:#?}");
+    };
+    let at = cluster.now;
+    let mut answer = |silent: bool| {
+        for listener in listeners {
+            let is_silent = |n: &u8| !listener.address.to_string().ends_with(&n.to_string());
+            let outcome = if silent && listening.iter().all(is_silent) {
+                CheckOutcome::Silent
+            } else {
+                CheckOutcome::Listening
+            };
+            let checks = &mut cluster.app("api").checks;
+            checks.insert(listener.clone(), Check { at, outcome });
+        }
+        cluster.plan("api").expect("it's there")
+    };
+    let waits = answer(true);
+    assert_eq!(sliced(&waits), [] as [&Write; 0], "{waits:#?}");
+    let moves = answer(false);
+    let [Write::ApplySlice { slice, over }] = sliced(&moves)[..] else {
+        panic!("{moves:#?}");
+    };
+    assert!(matches!(over, Over::Existing { .. }));
+    assert_eq!(slice.endpoints, before.endpoints);
+    let mut pairs = slice.ports.iter().zip(&before.ports);
+    assert!(pairs.all(|(new, old)| new.name == old.name && new.port != old.port));
+}
+
+/// What a plan does to slices.
+fn sliced(plan: &crate::Plan) -> Vec<&Write> {
+    let is_of_slice =
+        |write: &&Write| matches!(write, Write::ApplySlice { .. } | Write::DeleteSlice { .. });
+    plan.writes.iter().filter(is_of_slice).collect()
 }

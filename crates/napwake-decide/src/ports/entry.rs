@@ -44,8 +44,8 @@ impl Use {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Entry {
     pub(super) what: Use,
-    /// Whether a status that was seen records it.
-    pub(super) recorded: bool,
+    /// How a status that was seen records it, if one does.
+    pub(super) recorded: Option<Hold>,
 }
 
 impl Entry {
@@ -96,9 +96,9 @@ pub(super) fn recorded(status: &ManagedWorkloadStatus) -> BTreeMap<u16, Entry> {
     let Some(doorman) = &status.doorman else {
         return BTreeMap::new();
     };
-    let entry = |what| Entry {
+    let entry = |what: Use| Entry {
+        recorded: Some(what.hold()),
         what,
-        recorded: true,
     };
     let resting = doorman.resting.iter().map(|resting| {
         let until = resting.until.0;

@@ -7,11 +7,10 @@ use napwake_api::{
 use rstest::rstest;
 
 use crate::{
-    Write, decide,
     sim::{
         Cluster, Part,
         objects::{self, running},
-        questions::{pause_with, reason, routes, sliced},
+        questions::{give_twice, pause_with, reason, routes, sliced, status},
     },
     world::{Doorman, WorkloadKey},
 };
@@ -68,20 +67,10 @@ fn a_port_that_two_have_is_left_by_way_of_a_drain() {
     cluster.add("worker", 1);
     cluster.settle();
     cluster.pause("api");
-    let mut twice = cluster.status("api").doorman.clone().expect("a route");
-    let port = twice.routes[0].doorman_port;
-    twice.routes[0].service = "worker".to_owned();
-    let worker = cluster.workload("worker");
-    worker.status.phase = Some(Phase::Paused);
-    worker.status.doorman = Some(twice);
-    let (key, status) = (worker.key.clone(), worker.status.clone());
-    cluster.ports.observe(&key, &status);
-    let world = cluster.world("api").expect("it's there");
-    let plan = decide(&world, &mut cluster.ports, cluster.now);
-    let status = plan.writes.iter().find_map(|write| match write {
-        Write::WriteStatus { status, .. } => Some(status),
-        _ => None,
-    });
+    let port = routes(&cluster)[0].1;
+    give_twice(&mut cluster);
+    let plan = cluster.plan("api").expect("it's there");
+    let status = status(&plan);
     let doorman = status.and_then(|status| status.doorman.as_ref());
     let routes = &doorman.expect("routes").routes;
     let (old, new): (Vec<_>, Vec<_>) = routes.iter().partition(|one| one.doorman_port == port);

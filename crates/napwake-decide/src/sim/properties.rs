@@ -426,3 +426,38 @@ fn a_service_may_change_its_port_while_it_is_routed() {
     ];
     live_through(&acts);
 }
+
+/// A plan to take a port back that is refused over and over, as it goes by an old view,
+/// lends it to no other workload while it rests.
+#[test]
+fn a_port_that_rests_is_lent_to_nobody() {
+    let acts = [
+        Act::Pass(1810),
+        Act::Lag("worker"),
+        Act::Scale("api", 1),
+        Act::Pass(17),
+        Act::Pass(17),
+        Act::Scale("worker", 1),
+        Act::Pass(10),
+        Act::Stamp("worker", signal::LAST_REQUEST),
+        Act::Stamp("api", signal::PAUSE_REQUESTED),
+    ];
+    live_through(&acts);
+}
+
+/// A ManagedWorkload that goes right after its workload was marked takes the mark off, for
+/// an operator has seen what it wrote itself.
+#[test]
+fn a_mark_goes_with_its_pause() {
+    let acts = [
+        Act::Scale("api", 0),
+        Act::Pass(1),
+        Act::Lag("worker"),
+        Act::Pass(1799),
+        Act::Delete("worker"),
+        Act::Lag("worker"),
+        Act::Scale("worker", 1),
+        Act::Scale("worker", 0),
+    ];
+    live_through(&acts);
+}

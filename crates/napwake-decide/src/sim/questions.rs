@@ -2,11 +2,13 @@
 
 use jiff::Timestamp;
 use napwake_api::{
+    ManagedWorkloadStatus,
     condition::{self, ConditionType},
-    workload::{ActivitySource, RouteState},
+    workload::{ActivitySource, Phase, RouteState},
 };
 
 use super::{Cluster, objects};
+use crate::{Plan, Write};
 
 /// A cluster whose workload `api`, of 3 replicas, is Paused and routed.
 pub(crate) fn paused() -> Cluster {
@@ -20,6 +22,28 @@ pub(crate) fn pause_with(change: impl FnOnce(&mut Cluster)) -> Cluster {
     cluster.pause("api");
     cluster.log.clear();
     cluster
+}
+
+/// Gives the doorman ports of `api` to another workload, `worker`, too, as two leaders
+/// could.
+pub(crate) fn give_twice(cluster: &mut Cluster) {
+    let mut twice = cluster.status("api").doorman.clone().expect("a route");
+    for route in &mut twice.routes {
+        route.service = "worker".to_owned();
+    }
+    let worker = cluster.workload("worker");
+    worker.status.phase = Some(Phase::Paused);
+    worker.status.doorman = Some(twice);
+    let (key, status) = (worker.key.clone(), worker.status.clone());
+    cluster.ports.observe(&key, &status);
+}
+
+/// The status that a plan writes.
+pub(crate) fn status(plan: &Plan) -> Option<&ManagedWorkloadStatus> {
+    plan.writes.iter().find_map(|write| match write {
+        Write::WriteStatus { status, .. } => Some(status.as_ref()),
+        _ => None,
+    })
 }
 
 /// The reason of a condition of `api`.

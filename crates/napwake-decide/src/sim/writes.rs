@@ -201,7 +201,20 @@ impl Cluster {
             Some(wanted) => target.annotations.insert(key, wanted),
             None => target.annotations.remove(&key),
         };
+        self.see_own_mark(name);
         Ok(())
+    }
+
+    /// The target as the answer to its write gave it is what its writer sees, though the
+    /// watch stands still.
+    fn see_own_mark(&mut self, name: &str) {
+        if self.is_overtaken {
+            return; // Somebody else wrote it.
+        }
+        let app = self.app(name);
+        if app.outdated.is_some() {
+            app.outdated.clone_from(&app.target);
+        }
     }
 
     fn unchanged_target(
