@@ -48,14 +48,23 @@ impl Operator {
         self.stops = stops(cluster);
     }
 
-    fn decide(&mut self, cluster: &Cluster) {
+    /// Decides, and reads who serves a Service where the plan asks for it.
+    fn decide(&mut self, cluster: &mut Cluster) {
+        let mut plan = self.plan(cluster);
+        if plan.is_empty() && !plan.asks.is_empty() {
+            cluster.read_behind(&plan.asks);
+            plan = self.plan(cluster);
+        }
+        self.plan = plan.writes.into();
+    }
+
+    fn plan(&mut self, cluster: &Cluster) -> Plan {
         let world = World {
             workload: self.workload.clone(),
             target: self.target.clone(),
             ..cluster.world("api").expect("it's there")
         };
-        let plan = decide(&world, &mut self.ports, cluster.now);
-        self.plan = plan.writes.into();
+        decide(&world, &mut self.ports, cluster.now)
     }
 
     /// Carries out the next write of its plan; what it wrote itself it has seen.
@@ -313,7 +322,7 @@ fn a_stalled_scale_down_never_comes_true(
         target
     };
     let mut first = Operator::new(&mut cluster);
-    first.decide(&cluster);
+    first.decide(&mut cluster);
     let stops = |write: &Write| matches!(write, Write::ScaleTarget { to: 0, .. });
     let at = first.plan.iter().position(stops).expect("it's due");
     for _ in 0..writes.unwrap_or(at) {
@@ -329,7 +338,7 @@ fn a_stalled_scale_down_never_comes_true(
         });
     }
     for _ in 0..4 {
-        second.decide(&cluster);
+        second.decide(&mut cluster);
         while !second.plan.is_empty() {
             second.write(&mut cluster);
         }

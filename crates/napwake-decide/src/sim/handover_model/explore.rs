@@ -1,9 +1,10 @@
 //! Breadth first through every state that can be reached.
 
 use std::{
-    collections::HashSet,
+    collections::{BTreeSet, HashSet},
     fmt::{self, Debug, Write as _},
     hash::{DefaultHasher, Hasher},
+    panic::{AssertUnwindSafe, catch_unwind},
 };
 
 /// What can be explored.
@@ -19,6 +20,9 @@ pub(super) trait Model {
     /// What tells a state from others: all that what comes later goes by, and no
     /// more.
     fn tell(&self, state: &Self::State, out: &mut Fingerprint) -> fmt::Result;
+
+    /// What is to be seen in a state, for people and for tests of how far it gets.
+    fn sights(&self, state: &Self::State) -> Vec<String>;
 
     /// What must hold in each state.
     fn check(&self, state: &Self::State) -> Result<(), String>;
@@ -41,6 +45,8 @@ pub(super) struct Explored {
     pub(super) depth: usize,
     /// Whether nothing lies beyond.
     pub(super) is_all: bool,
+    /// All that was to be seen.
+    pub(super) sights: BTreeSet<String>,
     /// What doesn't hold, and the steps to where it doesn't: as few as can be.
     pub(super) broken: Option<(String, Vec<String>)>,
 }
@@ -69,13 +75,14 @@ struct Reached<A> {
 pub(super) fn explore<M: Model>(model: &M, start: M::State, states: usize) -> Explored {
     let mut seen = HashSet::from([number(model, &start)]);
     let mut reached = vec![Reached { from: 0, by: None }];
-    let mut edge = vec![(0, start)];
     let mut found = Explored {
         states: 1,
         depth: 0,
         is_all: false,
+        sights: model.sights(&start).into_iter().collect(),
         broken: None,
     };
+    let mut edge = vec![(0, start)];
     loop {
         let mut next = Vec::new();
         for (at, state) in edge {
@@ -83,18 +90,25 @@ pub(super) fn explore<M: Model>(model: &M, start: M::State, states: usize) -> Ex
                 found.states = reached.len();
                 return found;
             }
-            for (by, state) in model.steps(&state) {
+            let Ok(steps) = catch_unwind(AssertUnwindSafe(|| model.steps(&state))) else {
+                let why = "a step from here fails what the cluster holds writes to";
+                found.broken = Some((why.to_owned(), way(&reached, at)));
+                found.states = reached.len();
+                return found;
+            };
+            for (by, state) in steps {
                 if !seen.insert(number(model, &state)) {
                     continue;
                 }
                 let (from, by) = (at, Some(by));
                 reached.push(Reached { from, by });
+                found.sights.extend(model.sights(&state));
                 let mut checked = model.check(&state);
                 if checked.is_ok() && reached.len().is_multiple_of(ENDS) {
                     checked = model.check_end(&state);
                 }
                 if let Err(why) = checked {
-                    found.broken = Some((why, way(&reached)));
+                    found.broken = Some((why, way(&reached, reached.len() - 1)));
                     found.states = reached.len();
                     found.depth += 1;
                     return found;
@@ -119,10 +133,9 @@ fn number<M: Model>(model: &M, state: &M::State) -> u64 {
     fingerprint.0.finish()
 }
 
-/// The steps to the last state that was reached.
-fn way<A: Debug>(reached: &[Reached<A>]) -> Vec<String> {
+/// The steps to a state that was reached.
+fn way<A: Debug>(reached: &[Reached<A>], mut at: usize) -> Vec<String> {
     let mut steps = Vec::new();
-    let mut at = reached.len() - 1;
     while let Some(by) = &reached[at].by {
         steps.push(format!("{by:?}"));
         at = reached[at].from;

@@ -8,13 +8,20 @@
 //! lands late, or never. No workload's callers may reach another one, and no
 //! routed Service may be without a listener.
 //!
-//! Not held to yet: the leader sees at once what lands late. Were its watch to show that
-//! late, it could take the one workload's listener for the other's, where both have been
-//! given one port.
+//! Each exploration goes breadth first to a number of states, not to an end: some ten
+//! to twenty steps from where it starts, which is a pause, a wake or a hand-over with one
+//! or two disturbances. What lies farther isn't looked at.
 //!
-//! Left out: doorman pods that come and go, caps, several Services or families of a
-//! workload, two workloads behind one Service, and clocks that differ. A status of an
-//! ousted leader lands without a conflict where nobody has written to its object since
+//! Not held to: that the leader may see late what lands late. Were its watch to show that
+//! late, it could take the one workload's listener for the other's, where both have been
+//! given one port. This is known, and one of the rules that are broken on purpose below
+//! stands for it.
+//!
+//! Left out: doorman pods that come and go, caps, several Services, ports or families of
+//! a workload, two workloads behind one Service, the Services' own slices that lag behind
+//! pods, lookouts of more than 0s, and clocks that differ. Whether a caller is refused is
+//! asked only of slices that stand, not of one that a late write takes away. A status of
+//! an ousted leader lands without a conflict where nobody has written to its object since
 //! it was decided on: it may be under way at the API server for long.
 
 use std::ops::RangeInclusive;
@@ -85,12 +92,16 @@ enum Start {
     OneIsPaused,
     /// Both have just been asked to pause.
     BothPause,
+    /// `api` has woken and gives its port back; `worker` has just been asked to pause.
+    OneGivesBack,
 }
 
 impl Start {
     fn state(self, rules: &Rules) -> State {
         let mut cluster = objects::empty();
         cluster.ports = Ports::within(&rules.ports);
+        // Where callers may be refused, so may a slice go that nobody stands in for.
+        cluster.is_overtaken = !rules.listeners;
         for name in ["api", "worker"] {
             cluster.add(name, 1);
             cluster.workload(name).spec.lookout = Span::from_secs(0);
@@ -105,9 +116,26 @@ impl Start {
                     cluster.stamp(name, signal::PAUSE_REQUESTED);
                 }
             }
+            Self::OneGivesBack => {
+                cluster.pause("api");
+                cluster.now += secs(1);
+                cluster.stamp("api", signal::LAST_REQUEST);
+                cluster.pass_secs(20);
+                cluster.stamp("worker", signal::PAUSE_REQUESTED);
+            }
         }
         cluster.log.clear();
         State::new(cluster, rules)
+    }
+
+    /// What has to come about on the way, or it isn't a way at all.
+    fn sights(self) -> &'static [&'static str] {
+        match self {
+            Self::Running => &["api Routed", "api Draining", "worker Routed"],
+            Self::OneIsPaused => &["api Resuming", "api Draining", "worker Pausing"],
+            Self::BothPause => &["api Routed", "worker Routed", "worker Draining"],
+            Self::OneGivesBack => &["worker Paused"],
+        }
     }
 }
 
@@ -145,14 +173,29 @@ fn run(rules: &Rules, start: Start, states: usize) -> Explored {
     found
 }
 
+/// That no rule is broken, and that enough was seen to say so.
+fn check(rules: &Rules, start: Start, states: usize) {
+    let found = run(rules, start, states);
+    assert_eq!(found.broken, None);
+    for sight in start.sights() {
+        assert!(found.sights.contains(*sight), "never {sight}");
+    }
+}
+
 /// ROUTE-79, DRAIN-17, DRAIN-21, DRAIN-23, T-76, T-78: whatever the order of events, callers
 /// reach their own workload, on a port that's open; and whoever is asked wakes in the end.
 #[rstest]
 fn callers_reach_their_own(
     #[values(usual(), scarce())] rules: Rules,
-    #[values(Start::Running, Start::OneIsPaused, Start::BothPause)] start: Start,
+    #[values(
+        Start::Running,
+        Start::OneIsPaused,
+        Start::BothPause,
+        Start::OneGivesBack
+    )]
+    start: Start,
 ) {
-    assert_eq!(run(&rules, start, 750).broken, None);
+    check(&rules, start, 3_000);
 }
 
 /// That it can fail: each of these rules is needed, and what goes wrong without it is
@@ -163,7 +206,7 @@ fn callers_reach_their_own(
 #[case::a_late_sight(Broken::Sight, Rules { asks: 0, late_at_once: 2, ..scarce() }, Start::BothPause)]
 fn what_breaks_a_rule_is_found(#[case] broken: Broken, #[case] rules: Rules, #[case] start: Start) {
     let broken = Some(broken);
-    let found = run(&Rules { broken, ..rules }, start, 2_000);
+    let found = run(&Rules { broken, ..rules }, start, 5_000);
     assert!(found.broken.is_some(), "it isn't noticed");
 }
 
@@ -175,7 +218,13 @@ mod long {
     #[rstest]
     fn callers_reach_their_own(
         #[values(usual(), scarce())] rules: Rules,
-        #[values(Start::Running, Start::OneIsPaused, Start::BothPause)] start: Start,
+        #[values(
+            Start::Running,
+            Start::OneIsPaused,
+            Start::BothPause,
+            Start::OneGivesBack
+        )]
+        start: Start,
     ) {
         let rules = Rules {
             asks: 3,
@@ -183,7 +232,7 @@ mod long {
             late_at_once: 2,
             ..rules
         };
-        assert_eq!(run(&rules, start, 40_000).broken, None);
+        check(&rules, start, 40_000);
     }
 
     /// Watches that are behind for longer than the rest covers are more than it's for.
@@ -194,6 +243,6 @@ mod long {
             terms: 0,
             ..scarce()
         };
-        assert!(run(&rules, Start::OneIsPaused, 15_000).broken.is_some());
+        assert!(run(&rules, Start::OneIsPaused, 25_000).broken.is_some());
     }
 }

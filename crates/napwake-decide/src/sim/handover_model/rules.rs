@@ -22,6 +22,22 @@ impl Model for Rules {
         state.tell(out)
     }
 
+    fn sights(&self, state: &State) -> Vec<String> {
+        let mut sights = Vec::new();
+        for (name, app) in &state.cluster.apps {
+            let Some(workload) = &app.workload else {
+                continue;
+            };
+            let doorman = workload.status.doorman.iter();
+            let routes = doorman.flat_map(|doorman| &doorman.routes);
+            let routes = routes.map(|route| format!("{name} {:?}", route.state));
+            sights.extend(routes);
+            let phase = workload.status.phase;
+            sights.extend(phase.map(|phase| format!("{name} {phase:?}")));
+        }
+        sights
+    }
+
     fn check(&self, state: &State) -> Result<(), String> {
         for slice in state.proxy.seen.values() {
             self.check_slice(state, slice)?;

@@ -94,8 +94,9 @@ impl State {
         }
         write!(
             out,
-            "{:?}{:?}{:?}",
+            "{:?}{:?}{:?}{:?}",
             self.cluster.ports.told(),
+            self.cluster.behind,
             self.pods,
             self.proxy
         )?;
@@ -131,7 +132,11 @@ impl State {
             Write::DeleteSlice { name, .. } => !self.cluster.slices.contains_key(name),
             _ => false,
         };
-        let is_refused = || self.cluster.clone().try_write(app, write) == Err(Conflict);
+        let is_refused = || {
+            let mut cluster = self.cluster.clone();
+            cluster.is_overtaken = true;
+            cluster.try_write(app, write) == Err(Conflict)
+        };
         is_gone || (!is_new && is_refused())
     }
 

@@ -186,17 +186,22 @@ impl Rules {
         to
     }
 
-    /// Decides, and reads who serves a Service only where the plan asks for it.
+    /// Decides, and reads about Services only what the plan asks for.
     fn decide(state: &mut State, app: &str) -> Plan {
         let mut world = state.world(app);
         let not_read = Seen::Unknown("not read".to_owned());
         let served = std::mem::replace(&mut world.served, not_read);
-        let plan = decide(&world, &mut state.cluster.ports, state.cluster.now);
-        if !plan.is_empty() || plan.reads.is_empty() {
+        let now = state.cluster.now;
+        let plan = decide(&world, &mut state.cluster.ports, now);
+        if !plan.is_empty() || (plan.reads.is_empty() && plan.asks.is_empty()) {
             return plan;
         }
-        world.served = served;
-        decide(&world, &mut state.cluster.ports, state.cluster.now)
+        state.cluster.read_behind(&plan.asks);
+        world.behind = state.cluster.behind();
+        if !plan.reads.is_empty() {
+            world.served = served;
+        }
+        decide(&world, &mut state.cluster.ports, now)
     }
 
     /// Every way to lose the Lease while working for `app`.
@@ -227,6 +232,7 @@ impl Rules {
     fn begin_term(&self, state: &mut State) {
         state.outdated = None;
         state.cluster.ports = Ports::within(&self.ports);
+        state.cluster.behind.clear();
         for app in state.cluster.apps.values_mut() {
             app.checks.clear();
             if let Some(workload) = &app.workload {
@@ -244,7 +250,9 @@ impl Rules {
         };
         let workload = to.cluster.workload(&app).clone();
         let ports = to.cluster.ports.clone();
+        to.cluster.is_overtaken = true;
         let landed = self.put(&mut to.cluster, &app, &write);
+        to.cluster.is_overtaken = !self.listeners;
         to.cluster.ports = ports;
         let is_of_workload = matches!(
             write,
