@@ -161,7 +161,7 @@ impl Ports {
             }
         }
         let own = assigned.values().filter(|taken| taken.by.is_none()).count() + new.len();
-        self.check_caps(owner, own)?;
+        self.check_caps(owner, own, self.own_drains(owner, &assigned))?;
         if new.is_empty() {
             self.reserve(owner, &assigned);
             return Ok(assigned);
@@ -376,7 +376,18 @@ impl Ports {
         (self.recorded(owner, port).is_none(), &owner.name)
     }
 
-    fn check_caps(&self, owner: &WorkloadKey, own: usize) -> Result<(), Shortage> {
+    /// How many of the owner's ports drain for what it doesn't claim any more.
+    fn own_drains(&self, owner: &WorkloadKey, assigned: &BTreeMap<Claim, Taken>) -> usize {
+        let kept: BTreeSet<u16> = assigned.values().map(|taken| taken.port).collect();
+        let own = self.owners.get(owner).into_iter().flatten();
+        own.filter(|(port, entry)| entry.what.hold() == Hold::Draining && !kept.contains(port))
+            .count()
+    }
+
+    /// What drains counts for the namespace, or whoever renames the ports of a Service
+    /// over and over would use up everybody's. It doesn't for the workload: its ports
+    /// may all be renamed at once.
+    fn check_caps(&self, owner: &WorkloadKey, own: usize, drains: usize) -> Result<(), Shortage> {
         if own > self.caps.per_workload {
             return Err(Shortage::Workload {
                 ports: own,
@@ -387,9 +398,9 @@ impl Ports {
             .neighbours(owner)
             .map(|(_, entries)| entries.values().filter(|entry| entry.is_counted()).count())
             .sum();
-        if own > 0 && others + own > self.caps.per_namespace {
+        if own > 0 && others + own + drains > self.caps.per_namespace {
             return Err(Shortage::Namespace {
-                ports: others + own,
+                ports: others + own + drains,
                 cap: self.caps.per_namespace,
             });
         }

@@ -117,6 +117,32 @@ fn a_namespace_holds_up_to_its_cap() {
     assert!(more(&mut ports, "b").is_ok());
 }
 
+/// ROUTE-68: ports that drain count for the namespace, so that renaming a Service's over
+/// and over doesn't use up everybody's. ROUTE-67: for the workload they don't, and all
+/// of its ports may be renamed at once.
+#[test]
+fn ports_that_drain_are_held_by_the_namespace() {
+    let caps = Caps {
+        per_workload: 2,
+        per_namespace: 4,
+    };
+    let mut ports = Ports::new(caps);
+    let a = owner("a", "a");
+    let mut routes = Vec::new();
+    for name in ["first", "second"] {
+        let taken = ports.assign(&a, &claims(name, 2), at(0)).expect(name);
+        // Renamed, they drain.
+        let drain =
+            |(claim, taken): (&Claim, &Taken)| route(claim, taken.port, RouteState::Draining);
+        routes.extend(taken.iter().map(drain));
+        ports.observe(&a, &status(routes.clone(), &[]));
+    }
+    let over = Shortage::Namespace { ports: 6, cap: 4 };
+    assert_eq!(ports.assign(&a, &claims("third", 2), at(0)), Err(over));
+    // What drains may be had again (T-78).
+    assert!(ports.assign(&a, &claims("second", 2), at(0)).is_ok());
+}
+
 #[test]
 fn resting_ports_count_against_no_cap() {
     let mut ports = Ports::new(Caps::default());
