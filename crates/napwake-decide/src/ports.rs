@@ -14,6 +14,7 @@ use sha2::{Digest, Sha256};
 use crate::world::WorkloadKey;
 
 mod entry;
+mod held;
 mod pool;
 
 use entry::{Entry, Hold, Use, recorded};
@@ -52,9 +53,6 @@ pub(crate) struct Taken {
     /// The workload that took it, where it's another one (T-76).
     pub(crate) by: Option<String>,
 }
-
-/// Whether a port is only reserved, and by whom.
-type Rank<'a> = (bool, &'a str);
 
 /// Why the claims of a workload can't all be served: then none is (T-118).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -150,16 +148,9 @@ impl Ports {
         claims: &BTreeSet<Claim>,
         now: Timestamp,
     ) -> Result<BTreeMap<Claim, Taken>, Shortage> {
-        let mut assigned = BTreeMap::new();
-        let mut new = Vec::new();
-        for claim in claims {
-            match self.held(owner, claim, now) {
-                Some(taken) => {
-                    assigned.insert(claim.clone(), taken);
-                }
-                None => new.push(claim.clone()),
-            }
-        }
+        let mut assigned = self.held(owner, claims, now);
+        let is_new = |claim: &&Claim| !assigned.contains_key(claim);
+        let new: Vec<Claim> = claims.iter().filter(is_new).cloned().collect();
         let own = assigned.values().filter(|taken| taken.by.is_none()).count() + new.len();
         self.check_caps(owner, own, self.own_drains(owner, &assigned))?;
         if new.is_empty() {
@@ -280,52 +271,6 @@ impl Ports {
         }
     }
 
-    /// The port that already serves the claim: the owner's own, or that of
-    /// another workload behind the same Service.
-    fn held(&self, owner: &WorkloadKey, claim: &Claim, now: Timestamp) -> Option<Taken> {
-        let own = self
-            .owners
-            .get(owner)
-            .into_iter()
-            .flatten()
-            .filter(|(_, entry)| match &entry.what {
-                Use::Live { claim: held, .. } => held == claim,
-                Use::Draining { claim: held, .. } => held == claim && entry.is_told_by_checks(now),
-                Use::Resting { .. } => false,
-            })
-            .filter(|(port, _)| !self.is_contested(owner, claim, **port))
-            .min_by_key(|(_, entry)| matches!(entry.what, Use::Draining { .. }))
-            .map(|(port, entry)| (*port, &entry.what));
-        let is_own = matches!(own, Some((_, Use::Live { by: None, .. })));
-        let keeps = own.filter(|_| is_own).map(|(port, _)| port);
-        let rank = keeps.map(|port| self.rank(owner, port));
-        let taker = self
-            .taker(owner, claim)
-            .filter(|(theirs, port)| keeps != Some(*port) && rank.is_none_or(|rank| *theirs < rank))
-            .map(|((_, by), port)| (by, port));
-        let (port, by) = match (taker, own) {
-            (Some((by, port)), _) => (port, Some(by.to_owned())),
-            // Its own; or that of a taker who has left: the record moves here
-            // (T-76).
-            (None, Some((port, _))) => (port, None),
-            (None, None) => return None,
-        };
-        Some(Taken { port, by })
-    }
-
-    /// Whether another workload has the port for something else, as two leaders could
-    /// have given it for a moment: then each takes another one, for a listener that
-    /// is found there may be for either (ROUTE-79).
-    fn is_contested(&self, owner: &WorkloadKey, claim: &Claim, port: u16) -> bool {
-        self.others(owner, port)
-            .any(|(other, entry)| match &entry.what {
-                Use::Live { claim: held, .. } | Use::Draining { claim: held, .. } => {
-                    other.namespace != owner.namespace || held != claim
-                }
-                Use::Resting { .. } => false,
-            })
-    }
-
     /// What others have the port for.
     fn others<'a>(
         &'a self,
@@ -351,29 +296,6 @@ impl Ports {
             .range(first..)
             .take_while(|(other, _)| other.namespace == owner.namespace)
             .filter(move |(other, _)| *other != owner)
-    }
-
-    /// Another workload of the namespace that took a port for the claim, by its rank.
-    /// One that rests on record is its owner's alone to take back (DRAIN-21, T-78).
-    fn taker<'a>(&'a self, owner: &WorkloadKey, claim: &Claim) -> Option<(Rank<'a>, u16)> {
-        let taken = |(other, entries): (&'a WorkloadKey, &'a BTreeMap<u16, Entry>)| {
-            let may_be = |entry: &Entry| entry.recorded != Some(Hold::Resting);
-            let mut entries = entries.iter().filter(|(_, entry)| may_be(entry));
-            entries.find_map(|(port, entry)| match &entry.what {
-                Use::Live { claim: held, by } if held == claim && by.is_none() => {
-                    Some((self.rank(other, *port), *port))
-                }
-                _ => None,
-            })
-        };
-        self.neighbours(owner).filter_map(taken).min()
-    }
-
-    /// Who keeps its port where several took one for the same claim, as one of them
-    /// was about to leave, or for two leaders: the least. Were each to keep its own,
-    /// they would write their slices over each other's without end (T-76).
-    fn rank<'a>(&self, owner: &'a WorkloadKey, port: u16) -> Rank<'a> {
-        (self.recorded(owner, port).is_none(), &owner.name)
     }
 
     /// How many of the owner's ports drain for what it doesn't claim any more.

@@ -15,25 +15,24 @@ use napwake_api::{
 
 mod altered;
 mod endpoints;
+mod listeners;
 mod names;
 mod problems;
 
+use self::listeners::{Listeners, Wanted};
 pub use self::{
     altered::{altered, is_known_again},
     names::{slice_name, slice_names},
 };
 
 use crate::{
-    checks::{self, Need},
     clock,
     plan::{Over, Write},
     ports::{Claim, Taken},
     routing::{HandOver, Sight, Surveyed, Verdict, claim},
     settle::Settled,
     timing::{self, after},
-    world::{
-        DoormanPod, Listener, Service, ServicePort, Slice, SlicePort, SliceProblem, SliceSpec,
-    },
+    world::{Listener, Service, ServicePort, Slice, SlicePort, SliceProblem, SliceSpec},
 };
 
 /// What to do about the slices.
@@ -87,12 +86,6 @@ impl SlicePlan {
     pub(crate) fn any_present(&self) -> bool {
         !self.present.is_empty()
     }
-}
-
-/// Whether what a slice says of a route was checked: it has been routed, or another
-/// workload has it. A slice that is there before may be from somebody who was lost.
-fn is_known(route: &Route) -> bool {
-    route.state == RouteState::Routed || route.taken_by.is_some()
 }
 
 fn serves(slices: &[SliceSpec], service: &str, name: &str, port: u16) -> bool {
@@ -160,12 +153,6 @@ struct Work<'a, 'w> {
     named: BTreeSet<String>,
 }
 
-/// One port of a slice that's wanted, and its route.
-struct Wanted<'a> {
-    port: SlicePort,
-    route: &'a Route,
-}
-
 impl<'a, 'w> Work<'a, 'w> {
     /// One slice that's wanted.
     fn slice(&mut self, service: &'w Service, ports: &[&ServicePort], family: IpFamily) {
@@ -186,22 +173,20 @@ impl<'a, 'w> Work<'a, 'w> {
             self.delete(outdated);
             return;
         }
-        let all = self.wanted_ports(service, ports, family);
-        let (checks, again) = self.missing_checks(&all, family, found);
+        let listeners = self.listeners(family, found);
+        let all = self.wanted_ports(service, ports, family, found);
+        let (checks, again) = listeners.missing(&all);
         // Made anew it'd refuse callers (DRAIN-06). Before its routes are on record it
         // can't be told whose it is; later, whether anybody listens is about to be known.
         let is_kept = all.is_empty() || !checks.is_empty();
         let is_whole = all.len() == ports.len();
-        let full = self.spec(service, &name, family, &all, found);
+        let spec_of = |ports: &[Wanted]| self.spec(service, &listeners, ports, found);
+        let full = spec_of(&all);
         let standing = self.standing_ports(service, ports, family, found);
         let is_moving = standing.len() > all.len();
-        let spec = if is_moving || self.is_worth_waiting(full.as_ref(), &all, found, family) {
-            self.plan.is_complete = false;
-            self.spec(service, &name, family, &standing, found)
-        } else {
-            self.plan.is_complete &= is_whole && full.is_some();
-            full
-        };
+        let waits = is_moving || self.is_worth_waiting(full.as_ref(), &all, &listeners);
+        let spec = if waits { spec_of(&standing) } else { full };
+        self.plan.is_complete &= !waits && is_whole;
         self.plan.checks.extend(checks);
         self.plan.again.extend(again);
         self.plan.is_complete &= spec.is_some();
@@ -211,24 +196,9 @@ impl<'a, 'w> Work<'a, 'w> {
         }
     }
 
-    /// The checks that are to be made now, and when others are due again.
-    fn missing_checks(
-        &self,
-        ports: &[Wanted],
-        family: IpFamily,
-        found: Option<&Slice>,
-    ) -> (Vec<Listener>, Vec<Timestamp>) {
-        let (mut now, mut later) = (Vec::new(), Vec::new());
-        for pod in self.sight.ready_pods() {
-            for wanted in ports {
-                match self.need(pod, family, wanted, found) {
-                    Some((listener, Need::Now)) => now.push(listener),
-                    Some((_, Need::At(at))) => later.push(at),
-                    Some((_, Need::Nothing)) | None => {}
-                }
-            }
-        }
-        (now, later)
+    fn listeners(&self, family: IpFamily, found: Option<&Slice>) -> Listeners<'a> {
+        let (checks, now) = (&self.s.world.checks, self.s.now);
+        Listeners::new(self.sight.ready_pods(), family, found, checks, now)
     }
 
     /// The ports whose routes the doorman has been told of, in the Service's
@@ -238,10 +208,11 @@ impl<'a, 'w> Work<'a, 'w> {
         service: &Service,
         ports: &[&ServicePort],
         family: IpFamily,
+        found: Option<&Slice>,
     ) -> Vec<Wanted<'a>> {
         let wanted = ports.iter().filter_map(|port| {
             let taken = self.assigned.get(&claim(service, port))?;
-            let mut routes = self.live_routes(service, port, family);
+            let mut routes = self.live_routes(service, port, family, found);
             routes.find(|wanted| wanted.port.port == taken.port)
         });
         wanted.collect()
@@ -257,8 +228,8 @@ impl<'a, 'w> Work<'a, 'w> {
         found: Option<&Slice>,
     ) -> Vec<Wanted<'a>> {
         let standing = ports.iter().filter_map(|port| {
-            let mut routes = self.live_routes(service, port, family);
-            routes.find(|wanted| found.is_some_and(|slice| slice.spec.ports.contains(&wanted.port)))
+            let mut routes = self.live_routes(service, port, family, found);
+            routes.find(|wanted| wanted.stands)
         });
         standing.collect()
     }
@@ -270,21 +241,23 @@ impl<'a, 'w> Work<'a, 'w> {
         service: &Service,
         port: &ServicePort,
         family: IpFamily,
+        found: Option<&Slice>,
     ) -> impl Iterator<Item = Wanted<'a>> {
+        // What is told apart soonest comes first: each port is looked for among all.
         let routes = self.routes.iter().filter(move |route| {
-            route.service == service.name
-                && route.port.name == port.name
-                && route.port.number == port.number
+            route.port.number == port.number
                 && route.state != RouteState::Draining
+                && route.port.name == port.name
+                && route.service == service.name
                 && route.families.contains(&family)
         });
-        routes.map(|route| {
+        routes.map(move |route| {
             let port = SlicePort {
                 name: port.name.clone(),
                 port: route.doorman_port,
                 app_protocol: port.app_protocol.clone(),
             };
-            Wanted { port, route }
+            Wanted::new(port, route, found)
         })
     }
 
@@ -293,25 +266,19 @@ impl<'a, 'w> Work<'a, 'w> {
     fn spec(
         &self,
         service: &Service,
-        name: &str,
-        family: IpFamily,
+        listeners: &Listeners,
         ports: &[Wanted],
         found: Option<&Slice>,
     ) -> Option<SliceSpec> {
+        let family = listeners.family;
         let are_named = endpoints::are_named(self.s.world, service, found);
-        let mut endpoints: Vec<_> = self
-            .sight
-            .ready_pods()
-            .filter(|pod| {
-                ports
-                    .iter()
-                    .all(|wanted| self.listens(pod, family, wanted, found))
-            })
+        let mut endpoints: Vec<_> = listeners
+            .on_all(ports)
             .filter_map(|pod| endpoints::endpoint(pod, family, are_named))
             .collect();
         endpoints.sort();
         let spec = SliceSpec {
-            name: name.to_owned(),
+            name: slice_name(&service.name, family),
             service: service.name.clone(),
             service_uid: service.uid.clone(),
             family,
@@ -330,75 +297,19 @@ impl<'a, 'w> Work<'a, 'w> {
         &self,
         full: Option<&SliceSpec>,
         ports: &[Wanted],
-        found: Option<&Slice>,
-        family: IpFamily,
+        listeners: &Listeners,
     ) -> bool {
         let Some(full) = full else {
             return true;
         };
-        let able = self
-            .sight
-            .ready_pods()
-            .filter(|pod| pod.addresses.contains_key(&family))
-            .count();
         let newest = ports
             .iter()
-            .filter(|wanted| found.is_none_or(|slice| !slice.spec.ports.contains(&wanted.port)))
+            .filter(|wanted| !wanted.stands)
             .filter_map(|wanted| wanted.route.opened_at.as_ref())
             .map(|opened| clock::since(opened.0, self.s.now))
             .max();
-        full.endpoints.len() < able
+        full.endpoints.len() < listeners.pods()
             && newest.is_some_and(|opened| self.s.now < after(opened, timing::LAGGARD_BOUND))
-    }
-
-    /// Whether a doorman pod is known to listen on a port.
-    fn listens(
-        &self,
-        pod: &DoormanPod,
-        family: IpFamily,
-        wanted: &Wanted,
-        found: Option<&Slice>,
-    ) -> bool {
-        self.need(pod, family, wanted, found)
-            .is_some_and(|(_, need)| need == Need::Nothing)
-    }
-
-    /// Whether a doorman pod is to be checked for a port; none where it has no
-    /// address in the family.
-    fn need(
-        &self,
-        pod: &DoormanPod,
-        family: IpFamily,
-        wanted: &Wanted,
-        found: Option<&Slice>,
-    ) -> Option<(Listener, Need)> {
-        let address = pod.addresses.get(&family)?;
-        let is_in = is_known(wanted.route)
-            && found.is_some_and(|slice| {
-                slice.spec.ports.contains(&wanted.port)
-                    && slice
-                        .spec
-                        .endpoints
-                        .iter()
-                        .any(|one| one.is_of(pod, family))
-            });
-        let listener = Listener {
-            pod: pod.pod.uid.clone(),
-            address: *address,
-            port: wanted.port.port,
-        };
-        let need = if is_in {
-            Need::Nothing
-        } else {
-            let opened = wanted.route.opened_at.as_ref().map(|opened| opened.0);
-            checks::need(
-                &self.s.world.checks,
-                &listener,
-                opened.unwrap_or(Timestamp::MIN),
-                self.s.now,
-            )
-        };
-        Some((listener, need))
     }
 
     /// Leaves a slice as it is until it's known who listens: what is routed by it stays

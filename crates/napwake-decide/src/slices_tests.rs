@@ -8,7 +8,7 @@ use crate::{
         Cluster, objects,
         questions::{give_twice, pause_with, paused, status},
     },
-    world::{Check, CheckOutcome, DoormanState, Endpoint, PodRef},
+    world::{Check, CheckOutcome, DoormanPod, DoormanState, Endpoint, PodRef},
 };
 
 fn only_slice(cluster: &Cluster) -> SliceSpec {
