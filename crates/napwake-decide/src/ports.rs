@@ -8,7 +8,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::Timestamp;
-use napwake_api::{ManagedWorkloadStatus, names::DOORMAN_PORTS, workload::RoutePort};
+use napwake_api::{
+    ManagedWorkloadStatus,
+    names::DOORMAN_PORTS,
+    workload::{Route, RoutePort},
+};
 use sha2::{Digest, Sha256};
 
 use crate::world::WorkloadKey;
@@ -175,6 +179,9 @@ impl Ports {
     /// Takes in what the status that's decided on records, beside what is known
     /// already: it may be older than what was last observed.
     pub(crate) fn recall(&mut self, owner: &WorkloadKey, seen: &ManagedWorkloadStatus) {
+        if self.is_known(owner, seen) {
+            return; // As nearly always: nothing needs to be made for it.
+        }
         for (port, entry) in recorded(seen) {
             let known = self.entry(owner, port);
             if known.is_none_or(|known| known.recorded.is_some()) {
@@ -205,6 +212,17 @@ impl Ports {
                 self.set(owner, port, Entry { what, recorded });
             }
         }
+    }
+
+    /// Whether all that a status records is known just so already, and it's live.
+    fn is_known(&self, owner: &WorkloadKey, seen: &ManagedWorkloadStatus) -> bool {
+        seen.doorman.as_ref().is_none_or(|doorman| {
+            let is_known = |route: &Route| {
+                let entry = self.entry(owner, route.doorman_port);
+                entry.is_some_and(|entry| entry.is_of(route))
+            };
+            doorman.resting.is_empty() && doorman.routes.iter().all(is_known)
+        })
     }
 
     fn entry(&self, owner: &WorkloadKey, port: u16) -> Option<&Entry> {
@@ -262,11 +280,15 @@ impl Ports {
 
     fn reserve(&mut self, owner: &WorkloadKey, assigned: &BTreeMap<Claim, Taken>) {
         for (claim, taken) in assigned {
+            let known = self.entry(owner, taken.port);
+            if known.is_some_and(|known| known.is_live_for(claim, taken.by.as_ref())) {
+                continue;
+            }
+            let recorded = known.and_then(|known| known.recorded);
             let what = Use::Live {
                 claim: claim.clone(),
                 by: taken.by.clone(),
             };
-            let recorded = self.recorded(owner, taken.port);
             self.set(owner, taken.port, Entry { what, recorded });
         }
     }

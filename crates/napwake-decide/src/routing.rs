@@ -127,12 +127,7 @@ impl<'w> Sight<'w> {
 
     /// Live routes of other workloads: those that pause, sleep or wake (T-76).
     pub(crate) fn peer_routes(&self) -> impl Iterator<Item = (&'w Peer, &'w Route)> {
-        self.all_peer_routes().filter(|(peer, _)| {
-            matches!(
-                peer.phase,
-                Some(Phase::Pausing | Phase::Paused | Phase::Resuming)
-            )
-        })
+        self.all_peer_routes().filter(|(peer, _)| stands_by(peer))
     }
 
     /// The same, and those of others that have woken and hand over still.
@@ -147,17 +142,23 @@ impl<'w> Sight<'w> {
     /// these routes: they stand by them, or they are about to hand over what isn't
     /// this one's to hand over.
     pub(crate) fn left_to_peers(&self, own: &[Route]) -> BTreeSet<&'w str> {
-        let is_own = |service: &str| {
-            let mut live = own.iter().filter(|one| one.state != RouteState::Draining);
-            live.any(|one| one.service == service)
-        };
-        let theirs = self.all_peer_routes().map(|(_, route)| &*route.service);
-        let standing = self.peer_routes().map(|(_, route)| &*route.service);
-        theirs
-            .filter(|service| !is_own(service))
-            .chain(standing)
-            .collect()
+        let live = own.iter().filter(|one| one.state != RouteState::Draining);
+        let own: BTreeSet<&str> = live.map(|one| &*one.service).collect();
+        let mut left = BTreeSet::new();
+        for (peer, route) in self.all_peer_routes() {
+            let service = &*route.service;
+            if stands_by(peer) || !own.contains(service) {
+                left.insert(service);
+            }
+        }
+        left
     }
+}
+
+/// Whether it pauses, sleeps or wakes.
+fn stands_by(peer: &Peer) -> bool {
+    let phase = peer.phase;
+    phase.is_some_and(|phase| matches!(phase, Phase::Pausing | Phase::Paused | Phase::Resuming))
 }
 
 fn list<'w, T>(seen: &'w Seen<Vec<T>>, what: &str) -> Result<&'w [T], String> {

@@ -93,7 +93,7 @@ fn serves(slices: &[SliceSpec], service: &str, name: &str, port: u16) -> bool {
         .iter()
         .filter(|slice| slice.service == service && !slice.endpoints.is_empty())
         .flat_map(|slice| &slice.ports)
-        .any(|served| served.name == name && served.port == port)
+        .any(|served| served.port == port && served.name == name)
 }
 
 /// Works out what to do about the slices of the Services that are `wanted`, that

@@ -3,7 +3,10 @@
 use std::collections::BTreeMap;
 
 use jiff::Timestamp;
-use napwake_api::{ManagedWorkloadStatus, workload::RouteState};
+use napwake_api::{
+    ManagedWorkloadStatus,
+    workload::{Route, RouteState},
+};
 
 use super::Claim;
 use crate::timing::{self, after};
@@ -49,6 +52,23 @@ pub(super) struct Entry {
 }
 
 impl Entry {
+    /// Whether a route has the port for just this.
+    pub(super) fn is_live_for(&self, wanted: &Claim, taker: Option<&String>) -> bool {
+        matches!(&self.what, Use::Live { claim, by } if claim == wanted && by.as_ref() == taker)
+    }
+
+    /// Whether it's just what a status says by this route, a live one.
+    pub(super) fn is_of(&self, route: &Route) -> bool {
+        let is_live = route.state != RouteState::Draining;
+        let is_so = match &self.what {
+            Use::Live { claim, by } => {
+                claim.service == route.service && claim.port == route.port && *by == route.taken_by
+            }
+            Use::Draining { .. } | Use::Resting { .. } => false,
+        };
+        is_live && is_so && self.recorded == Some(Hold::Live)
+    }
+
     /// Whether a listener that is found there now is one for a route that's opened
     /// now, and not for one whose drain is about to end.
     pub(super) fn is_told_by_checks(&self, now: Timestamp) -> bool {

@@ -96,11 +96,14 @@ impl Ports {
         owner: &WorkloadKey,
         claims: &BTreeSet<Claim>,
     ) -> BTreeMap<&'a Claim, (Rank<'a>, u16)> {
+        let services: BTreeSet<&str> = claims.iter().map(|claim| &*claim.service).collect();
+        let is_claimed =
+            |claim: &&Claim| services.contains(&*claim.service) && claims.contains(*claim);
         let mut takers: BTreeMap<&Claim, (Rank<'_>, u16)> = BTreeMap::new();
         for (other, entries) in self.neighbours(owner) {
             let mut met = BTreeSet::new();
             for (port, entry) in entries {
-                let Some(claim) = took(entry).filter(|claim| claims.contains(claim)) else {
+                let Some(claim) = took(entry).filter(is_claimed) else {
                     continue;
                 };
                 if met.insert(claim) {

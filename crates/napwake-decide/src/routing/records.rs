@@ -23,7 +23,8 @@ pub(super) fn next(
     wanted: &[Surveyed],
     assigned: &BTreeMap<Claim, Taken>,
 ) -> DoormanStatus {
-    let seen = s.status().doorman.clone().unwrap_or_default();
+    let none = DoormanStatus::default();
+    let seen = s.status().doorman.as_ref().unwrap_or(&none);
     let mut next = DoormanStatus::default();
     for surveyed in wanted {
         for (claim, families) in wanted_routes(surveyed) {
@@ -50,8 +51,9 @@ pub(super) fn next(
     let in_use = |port| next.routes.iter().any(|route| route.doorman_port == port);
     let resting: Vec<_> = seen
         .resting
-        .into_iter()
+        .iter()
         .filter(|rest| rest.until.0 > s.now && !in_use(rest.port))
+        .cloned()
         .collect();
     next.resting.extend(resting);
     next.resting.sort_by_key(|rest| rest.port);
@@ -72,7 +74,7 @@ fn wanted_routes(surveyed: &Surveyed) -> Vec<(Claim, Vec<IpFamily>)> {
 
 fn find<'r>(routes: &'r [Route], claim: &Claim, port: u16) -> Option<&'r Route> {
     routes.iter().find(|route| {
-        route.service == claim.service && route.port == claim.port && route.doorman_port == port
+        route.doorman_port == port && route.port == claim.port && route.service == claim.service
     })
 }
 
