@@ -37,6 +37,13 @@ use self::trouble::{Failure, Trouble};
 /// How long one call about the Lease may take.
 const CALL: Duration = Duration::from_millis(1500);
 
+/// How long giving the Lease back may take, with a write under way to wait for: less
+/// than others would wait for it to expire.
+const GIVING_BACK: Duration = Duration::from_secs(3);
+
+/// How often giving it back is tried within that.
+const TRIES: usize = 3;
+
 /// Until when this process leads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Leads {
@@ -152,7 +159,8 @@ pub(crate) struct Candidate {
     election: Election,
     /// The Lease as last read or written.
     lease: Option<Lease>,
-    /// The last write that wasn't answered in time, and when it was sent.
+    /// The last write, and when it was sent, where nobody has said how it went: it
+    /// took too long, or this process was told to stop meanwhile.
     unanswered: Option<(Record, Moment)>,
     begun: Instant,
     reading: Trouble,
@@ -251,10 +259,14 @@ impl Candidate {
         let begun = self.now();
         let wanted = self.wanted(&self.me, step);
         let params = params();
+        self.unanswered = Some((record(&wanted), begun));
         let written = match &self.lease {
             None => timeout(CALL, leases.create(&params, &wanted)).await,
             Some(_) => timeout(CALL, leases.replace(LEADER_LEASE, &params, &wanted)).await,
         };
+        if written.is_ok() {
+            self.unanswered = None;
+        }
         let failure = match written {
             Ok(Ok(lease)) => {
                 self.writing.over();
@@ -273,7 +285,6 @@ impl Candidate {
         let wait = self.writing.failed(&failure);
         if matches!(failure, Failure::Silence) {
             // It may have been written all the same.
-            self.unanswered = Some((record(&wanted), begun));
             self.look(leases).await;
         }
         wait
@@ -285,21 +296,40 @@ impl Candidate {
         status.code == 409 || (status.code == 404 && self.lease.is_some())
     }
 
-    /// So that another one may lead at once.
+    /// So that another one may lead at once (DRAIN-10).
     async fn give_back(&mut self) {
         let Some(leases) = self.leases.take() else {
             return;
         };
-        if !self.election.leads(self.now()) {
-            return;
-        }
-        let wanted = self.wanted("", Step::Renew);
-        let given = timeout(CALL, leases.replace(LEADER_LEASE, &params(), &wanted)).await;
-        match given {
-            Ok(Ok(_)) => tracing::info!("gave the lease back"),
+        match timeout(GIVING_BACK, self.let_go(&leases)).await {
+            Ok(Ok(true)) => tracing::info!("gave the lease back"),
+            Ok(Ok(false)) => {}
             Ok(Err(error)) => tracing::warn!(error = plain(&error), "can't give the lease back"),
             Err(_) => tracing::warn!("can't give the lease back in time"),
         }
+    }
+
+    /// Takes my name off the Lease, if it's mine; whether it was.
+    ///
+    /// A renewal may have been under way when this process was told to stop: then the
+    /// Lease isn't as it was seen, and is looked at again.
+    async fn let_go(&mut self, leases: &Api<Lease>) -> kube::Result<bool> {
+        if self.unanswered.is_some() {
+            self.look(leases).await;
+        }
+        let mut tries = TRIES;
+        while self.election.leads(self.now()) {
+            let wanted = self.wanted("", Step::Renew);
+            tries -= 1;
+            match leases.replace(LEADER_LEASE, &params(), &wanted).await {
+                Ok(_) => return Ok(true),
+                Err(kube::Error::Api(status)) if tries > 0 && self.is_overtaken(&status) => {
+                    self.look(leases).await;
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(false)
     }
 
     /// The Lease with that holder, over the one that was seen.

@@ -6,6 +6,7 @@ use std::sync::{
 };
 
 use napwake_decide::lease::STOP_AFTER;
+use rstest::rstest;
 use serde_json::{Value, json};
 
 use super::{trouble::AGAIN, *};
@@ -253,6 +254,62 @@ async fn stops_at_once_when_another_has_it() {
     .await;
 }
 
+/// DRAIN-10: told to stop while a renewal is under way, it gives back what that made of
+/// the Lease, be it written before the Lease is looked at again or right after.
+#[rstest]
+#[case::lands_first(2, 0)]
+#[case::lands_between(1, 1)]
+#[tokio::test(start_paused = true)]
+async fn gives_back_what_a_renewal_under_way_renews(#[case] seen: u32, #[case] conflicts: u32) {
+    stand(async |mut server, working, token| {
+        elect(&mut server, &working).await;
+        let (renewal, _answer) = server.be_silent().await;
+        assert!(renewal.line.starts_with("PUT"), "{renewal:?}");
+        token.cancel();
+        server.answer(200, lease(seen, Some("me"), EARLIER)).await;
+        for _ in 0..conflicts {
+            server.refuse(409, "Conflict").await;
+            server.answer(200, lease(2, Some("me"), EARLIER)).await;
+        }
+        let given = server.answer(200, lease(3, None, EARLIER)).await;
+        assert_eq!(given.line, format!("PUT {LEASES}/napwake-operator"));
+        assert_eq!(given.body["metadata"]["resourceVersion"], "2");
+        assert_eq!(given.body["spec"].get("holderIdentity"), None);
+        server
+    })
+    .await;
+}
+
+/// DRAIN-10: also the one that it was about to take.
+#[tokio::test(start_paused = true)]
+async fn gives_back_what_it_was_about_to_take() {
+    stand(async |mut server, _, token| {
+        server.refuse(404, "NotFound").await;
+        let (mut taken, _answer) = server.be_silent().await;
+        assert_eq!(taken.line, format!("POST {LEASES}"));
+        token.cancel();
+        taken.body["metadata"]["resourceVersion"] = json!("1");
+        server.answer(200, taken.body).await;
+        let given = server.answer(200, lease(2, None, EARLIER)).await;
+        assert_eq!(given.body["spec"].get("holderIdentity"), None);
+        server
+    })
+    .await;
+}
+
+/// It isn't another's to give back, nor fought for.
+#[tokio::test(start_paused = true)]
+async fn leaves_a_lease_that_another_took_while_it_stopped() {
+    stand(async |mut server, working, token| {
+        elect(&mut server, &working).await;
+        let (_renewal, _answer) = server.be_silent().await;
+        token.cancel();
+        server.answer(200, lease(2, Some("other"), EARLIER)).await;
+        server
+    })
+    .await;
+}
+
 #[tokio::test(start_paused = true)]
 async fn one_that_is_alone_needs_no_lease() {
     let (clock, _) = Clock::manual(NOW.parse().unwrap());
@@ -305,6 +362,7 @@ async fn does_not_spin_where_its_namespace_is_gone() {
         let call = server.refuse(404, "NotFound").await;
         assert_eq!(call.line, format!("POST {LEASES}"));
         assert_eq!(begun.elapsed(), AGAIN.first);
+        settle().await;
         token.cancel();
         server
     })
