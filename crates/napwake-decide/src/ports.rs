@@ -67,7 +67,14 @@ pub(crate) enum Shortage {
     Workload { ports: usize, cap: usize },
     /// The namespace would hold so many ports, over its cap (ROUTE-68).
     Namespace { ports: usize, cap: usize },
+    /// The namespace would hold so many ports with those that drain, over the most that
+    /// it may for as long as a drain takes.
+    Drains { ports: usize, most: usize },
 }
+
+/// How many times its cap a namespace may hold with ports that drain: at its cap, all
+/// that it holds may once be renamed or paused again.
+const WITH_DRAINS: usize = 2;
 
 /// Who holds which doorman port.
 ///
@@ -324,31 +331,52 @@ impl Ports {
     fn own_drains(&self, owner: &WorkloadKey, assigned: &BTreeMap<Claim, Taken>) -> usize {
         let kept: BTreeSet<u16> = assigned.values().map(|taken| taken.port).collect();
         let own = self.owners.get(owner).into_iter().flatten();
-        own.filter(|(port, entry)| entry.what.hold() == Hold::Draining && !kept.contains(port))
-            .count()
+        own.filter(|(port, entry)| {
+            entry.is_counted() && entry.what.hold() == Hold::Draining && !kept.contains(port)
+        })
+        .count()
     }
 
-    /// What drains counts for the namespace, or whoever renames the ports of a Service
-    /// over and over would use up everybody's. It doesn't for the workload: its ports
-    /// may all be renamed at once.
+    /// What drains counts for the namespace, if less, or whoever renames the ports of a
+    /// Service over and over would use up everybody's.
     fn check_caps(&self, owner: &WorkloadKey, own: usize, drains: usize) -> Result<(), Shortage> {
-        if own > self.caps.per_workload {
+        let Caps {
+            per_workload,
+            per_namespace,
+        } = self.caps;
+        if own > per_workload {
             return Err(Shortage::Workload {
                 ports: own,
-                cap: self.caps.per_workload,
+                cap: per_workload,
             });
         }
-        let others: usize = self
-            .neighbours(owner)
-            .map(|(_, entries)| entries.values().filter(|entry| entry.is_counted()).count())
-            .sum();
-        if own > 0 && others + own + drains > self.caps.per_namespace {
+        if own == 0 {
+            return Ok(());
+        }
+        let live = own + self.neighbours_hold(owner, Hold::Live);
+        if live > per_namespace {
             return Err(Shortage::Namespace {
-                ports: others + own + drains,
-                cap: self.caps.per_namespace,
+                ports: live,
+                cap: per_namespace,
+            });
+        }
+        let with_drains = live + drains + self.neighbours_hold(owner, Hold::Draining);
+        let most = per_namespace.saturating_mul(WITH_DRAINS);
+        if with_drains > most {
+            return Err(Shortage::Drains {
+                ports: with_drains,
+                most,
             });
         }
         Ok(())
+    }
+
+    /// How many ports that count the other workloads of the owner's namespace hold so.
+    fn neighbours_hold(&self, owner: &WorkloadKey, hold: Hold) -> usize {
+        self.neighbours(owner)
+            .flat_map(|(_, entries)| entries.values())
+            .filter(|entry| entry.is_counted() && entry.what.hold() == hold)
+            .count()
     }
 
     /// Whether somebody else has the port, or it rests for them.

@@ -117,19 +117,20 @@ fn a_namespace_holds_up_to_its_cap() {
     assert!(more(&mut ports, "b").is_ok());
 }
 
+const SMALL: Caps = Caps {
+    per_workload: 2,
+    per_namespace: 4,
+};
+
 /// ROUTE-68: ports that drain count for the namespace, so that renaming a Service's over
 /// and over doesn't use up everybody's. ROUTE-67: for the workload they don't, and all
 /// of its ports may be renamed at once.
 #[test]
 fn ports_that_drain_are_held_by_the_namespace() {
-    let caps = Caps {
-        per_workload: 2,
-        per_namespace: 4,
-    };
-    let mut ports = Ports::new(caps);
+    let mut ports = Ports::new(SMALL);
     let a = owner("a", "a");
     let mut routes = Vec::new();
-    for name in ["first", "second"] {
+    for name in ["first", "second", "third"] {
         let taken = ports.assign(&a, &claims(name, 2), at(0)).expect(name);
         // Renamed, they drain.
         let drain =
@@ -137,10 +138,75 @@ fn ports_that_drain_are_held_by_the_namespace() {
         routes.extend(taken.iter().map(drain));
         ports.observe(&a, &status(routes.clone(), &[]));
     }
-    let over = Shortage::Namespace { ports: 6, cap: 4 };
-    assert_eq!(ports.assign(&a, &claims("third", 2), at(0)), Err(over));
+    let other = owner("a", "other");
+    let taken = ports.assign(&other, &claims("other", 2), at(0));
+    assert!(taken.is_ok(), "eight in all");
+    let over = Shortage::Drains { ports: 10, most: 8 };
+    assert_eq!(ports.assign(&a, &claims("fourth", 2), at(0)), Err(over));
     // What drains may be had again (T-78).
-    assert!(ports.assign(&a, &claims("second", 2), at(0)).is_ok());
+    assert!(ports.assign(&a, &claims("third", 2), at(0)).is_ok());
+}
+
+/// Two workloads whose ports are all that their namespace may hold.
+fn at_its_cap() -> (Ports, [WorkloadKey; 2]) {
+    let mut ports = Ports::new(SMALL);
+    let owners = [owner("a", "a"), owner("a", "b")];
+    for owner in &owners {
+        let taken = ports.assign(owner, &claims("s", 2), at(0)).expect("ports");
+        let routes = taken
+            .iter()
+            .map(|(claim, taken)| route(claim, taken.port, RouteState::Routed));
+        ports.observe(owner, &status(routes.collect(), &[]));
+    }
+    (ports, owners)
+}
+
+/// ROUTE-68: at its cap a namespace may rename ports: what is renamed is held twice for
+/// as long as it drains.
+#[test]
+fn ports_are_renamed_at_the_cap() {
+    let (mut ports, owners) = at_its_cap();
+    for owner in &owners {
+        let taken = ports.assign(owner, &claims("renamed", 2), at(0));
+        assert!(taken.is_ok(), "{owner:?}: {taken:?}");
+    }
+}
+
+/// ROUTE-68, T-78: and pause again about the end of a drain, when the ports that drain
+/// aren't taken back.
+#[test]
+fn workloads_pause_again_at_the_cap() {
+    let (mut ports, owners) = at_its_cap();
+    for owner in &owners {
+        let held = ports.assign(owner, &claims("s", 2), at(0)).expect("held");
+        let drain = |(claim, taken): (&Claim, &Taken)| Route {
+            draining_until: Some(MicroTime(at(30))),
+            ..route(claim, taken.port, RouteState::Draining)
+        };
+        ports.observe(owner, &status(held.iter().map(drain).collect(), &[]));
+        let again = ports.assign(owner, &claims("s", 2), at(21)).expect("ports");
+        assert!(
+            held.values()
+                .all(|old| again.values().all(|new| new != old))
+        );
+    }
+}
+
+/// T-76: a port that is shared counts where it was taken, also while it drains.
+#[test]
+fn a_shared_port_that_drains_counts_once() {
+    let mut ports = Ports::new(Caps {
+        per_workload: 2,
+        per_namespace: 1,
+    });
+    let shared = |by: Option<&str>| Route {
+        taken_by: by.map(str::to_owned),
+        ..route(&claim("s", 1), 20_000, RouteState::Draining)
+    };
+    ports.observe(&owner("a", "a"), &status(vec![shared(None)], &[]));
+    ports.observe(&owner("a", "b"), &status(vec![shared(Some("a"))], &[]));
+    let taken = ports.assign(&owner("a", "c"), &claims("c", 1), at(0));
+    assert!(taken.is_ok(), "{taken:?}");
 }
 
 #[test]

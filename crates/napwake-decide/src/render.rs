@@ -161,6 +161,13 @@ pub(crate) fn shortage(shortage: Shortage) -> (RouteReason, String) {
                  (Helm value doorman.portsPerNamespace)"
             ),
         ),
+        Shortage::Drains { ports, most } => (
+            RouteReason::TooManyPorts,
+            format!(
+                "with those that drain its namespace would hold {ports} doorman ports, over the \
+                 {most} that one may meanwhile (twice the Helm value doorman.portsPerNamespace)"
+            ),
+        ),
     }
 }
 

@@ -19,6 +19,7 @@ pub(super) enum Use {
     /// A route that leaves, and is served until then.
     Draining {
         claim: Claim,
+        by: Option<String>,
         until: Option<Timestamp>,
     },
     /// Nothing any more, until then.
@@ -104,8 +105,7 @@ impl Entry {
     /// and shared ones count where they were taken (T-76).
     pub(super) fn is_counted(&self) -> bool {
         match &self.what {
-            Use::Live { by, .. } => by.is_none(),
-            Use::Draining { .. } => true,
+            Use::Live { by, .. } | Use::Draining { by, .. } => by.is_none(),
             Use::Resting { .. } => false,
         }
     }
@@ -136,6 +136,7 @@ pub(super) fn recorded(status: &ManagedWorkloadStatus) -> BTreeMap<u16, Entry> {
             },
             RouteState::Draining => Use::Draining {
                 claim,
+                by: route.taken_by.clone(),
                 until: route.draining_until.as_ref().map(|until| until.0),
             },
         };

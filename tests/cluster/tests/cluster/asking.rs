@@ -60,6 +60,20 @@ async fn press(url: &str, token: &str) -> Result<String> {
     ask(url, &[&BROWSER[..], &["--data-raw", &form]].concat()).await
 }
 
+/// Presses the button of a page that was shown while pods still served: new connections
+/// go to them or to the doorman until none is Ready, and those to them press nothing.
+async fn press_beside_pods(url: &str, token: &str) -> Result<String> {
+    let press = async || press(url, token).await;
+    let isnt_the_apps = |page: &String| !page.contains("\napp web-");
+    wait::until(
+        "an answer by the doorman",
+        managed::PATIENCE,
+        press,
+        isnt_the_apps,
+    )
+    .await
+}
+
 /// Whether so many of the pause that began then were turned away.
 fn counts(status: &ManagedWorkloadStatus, pause: Timestamp, requests: i64) -> bool {
     let told = status.turned_away.as_ref();
@@ -139,7 +153,7 @@ async fn a_page_shown_while_it_pauses_has_its_button(#[case] pressed: Phase) {
         let shown = managed::status(&place, "web").await?;
         ensure!(shown.phase == Some(Phase::Pausing), "{shown:#?}");
         managed::phase(&place, "web", pressed).await?;
-        let page = press(&url, &token).await?;
+        let page = press_beside_pods(&url, &token).await?;
         ensure!(page.contains("is waking up"), "{page}");
         managed::phase(&place, "web", Phase::Running).await?;
         setup::request(&place, "web").await?;
