@@ -31,7 +31,7 @@ pub enum AnswerKind {
     /// To a request for a hidden file: `404` (CLASS-18).
     HiddenFile,
     /// To anything but a person, where a workload asks: `503` (ASK-28).
-    Asleep(BodyForm),
+    TurnedAway(BodyForm),
     /// To a person's browser.
     Page(Page),
 }
@@ -80,7 +80,7 @@ impl AnswerKind {
             Self::Probe => "probe",
             Self::GoogleHealthCheck => "google_health_check",
             Self::HiddenFile => "hidden_file",
-            Self::Asleep(_) => "asleep",
+            Self::TurnedAway(_) => "turned_away",
             Self::Page(page) => page.label,
         }
     }
@@ -107,7 +107,7 @@ impl AnswerKind {
                 headers: &[],
                 body: "Not found.\n",
             },
-            Self::Asleep(BodyForm::Plain) => Content {
+            Self::TurnedAway(BodyForm::Plain) => Content {
                 status: "503 Service Unavailable",
                 media_type: PLAIN,
                 headers: ASLEEP,
@@ -115,7 +115,7 @@ impl AnswerKind {
                        To wake it, open its address in a browser and press \"Wake it\", or have\n\
                        someone with access to the cluster run: kubectl napwake wake\n",
             },
-            Self::Asleep(BodyForm::Json) => Content {
+            Self::TurnedAway(BodyForm::Json) => Content {
                 status: "503 Service Unavailable",
                 media_type: "application/json",
                 headers: ASLEEP,

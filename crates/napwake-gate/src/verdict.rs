@@ -278,7 +278,7 @@ fn turned_away<'a>(body: Body, form: BodyForm) -> Verdict<'a> {
 
 /// What whoever isn't shown a page is told of one that asks.
 fn no_page<'a>(body: Body, form: BodyForm, tally: Tally) -> Verdict<'a> {
-    let kind = AnswerKind::Asleep(form);
+    let kind = AnswerKind::TurnedAway(form);
     Verdict::Answer(Answer { kind, body }, tally)
 }
 

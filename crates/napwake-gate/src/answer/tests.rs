@@ -9,8 +9,8 @@ const ALL: [AnswerKind; 5] = [
     AnswerKind::Probe,
     AnswerKind::GoogleHealthCheck,
     AnswerKind::HiddenFile,
-    AnswerKind::Asleep(BodyForm::Plain),
-    AnswerKind::Asleep(BodyForm::Json),
+    AnswerKind::TurnedAway(BodyForm::Plain),
+    AnswerKind::TurnedAway(BodyForm::Json),
 ];
 
 fn text(kind: AnswerKind, body: Body) -> String {
@@ -77,7 +77,7 @@ fn to_a_request_for_a_hidden_file() {
 #[test]
 fn to_whom_it_turns_away() {
     check(
-        AnswerKind::Asleep(BodyForm::Plain),
+        AnswerKind::TurnedAway(BodyForm::Plain),
         &expect![[r#"
             HTTP/1.1 503 Service Unavailable
             Content-Type: text/plain; charset=utf-8
@@ -97,7 +97,7 @@ fn to_whom_it_turns_away() {
 #[test]
 fn to_whom_it_turns_away_in_json() {
     check(
-        AnswerKind::Asleep(BodyForm::Json),
+        AnswerKind::TurnedAway(BodyForm::Json),
         &expect![[r#"
             HTTP/1.1 503 Service Unavailable
             Content-Type: application/json
@@ -113,7 +113,7 @@ fn to_whom_it_turns_away_in_json() {
 
 #[test]
 fn the_json_is_json() {
-    let answer = text(AnswerKind::Asleep(BodyForm::Json), Body::Sent);
+    let answer = text(AnswerKind::TurnedAway(BodyForm::Json), Body::Sent);
     let (_, body) = answer.split_once("\r\n\r\n").expect("a body");
     let parsed: std::collections::BTreeMap<String, String> =
         serde_json::from_str(body).expect("JSON");
@@ -163,6 +163,6 @@ fn labels_are_distinct() {
     labels.dedup();
     assert_eq!(
         labels,
-        ["probe", "google_health_check", "hidden_file", "asleep"]
+        ["probe", "google_health_check", "hidden_file", "turned_away"]
     );
 }

@@ -113,7 +113,7 @@ fn is_answered_and_wakes_nothing(
 #[case("GoogleHC/1.0", AnswerKind::GoogleHealthCheck, Tally::NotCounted)]
 #[case(
     "Mozilla/5.0 (X11)",
-    AnswerKind::Asleep(BodyForm::Plain),
+    AnswerKind::TurnedAway(BodyForm::Plain),
     Tally::TurnedAway
 )]
 fn a_head_gets_no_body(#[case] agent: &str, #[case] kind: AnswerKind, #[case] tally: Tally) {

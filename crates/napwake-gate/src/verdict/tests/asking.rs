@@ -101,7 +101,7 @@ fn read_since(place: &mut Place, key: &[u8]) {
 
 fn is_turned_away(verdict: &Verdict<'_>) -> bool {
     matches!(verdict, Verdict::Answer(answer, Tally::TurnedAway)
-        if answer.kind == AnswerKind::Asleep(BodyForm::Plain))
+        if answer.kind == AnswerKind::TurnedAway(BodyForm::Plain))
 }
 
 /// ASK-03, ASK-48, ASK-49, ASK-62, T-106, T-107: a person's browser opening a
@@ -172,7 +172,7 @@ fn everybody_else_is_turned_away(#[case] line: &str, #[case] headers: &str) {
         panic!("{verdict:?}");
     };
     let body = Body::to(line.split(' ').next().unwrap_or_default());
-    assert_eq!(answer.kind, AnswerKind::Asleep(BodyForm::Plain));
+    assert_eq!(answer.kind, AnswerKind::TurnedAway(BodyForm::Plain));
     assert_eq!(answer.body, body);
 }
 
@@ -210,7 +210,7 @@ fn a_form_that_stops_short() {
     let settled = place.judge_head(HeadScan::new().settle(stops_short));
     assert!(
         matches!(&settled, Verdict::Answer(answer, Tally::NotCounted)
-            if answer.kind == AnswerKind::Asleep(BodyForm::Plain)),
+            if answer.kind == AnswerKind::TurnedAway(BodyForm::Plain)),
         "{settled:?}"
     );
     // A client's isn't waited for.
