@@ -61,8 +61,8 @@ pub enum Verdict<'a> {
     Asleep(Asleep<'a>),
     /// A person pressed the button.
     Click(Click<'a>),
-    /// Read the wake key's Secret, not before this moment, and judge anew (T-23).
-    ReadKey(Moment),
+    /// Read the wake key's Secret, and judge anew (T-23).
+    ReadKey,
     /// Close it with nothing sent.
     Close(Tally),
 }
@@ -232,7 +232,7 @@ fn click<'a>(request: &Http1<'a>, token: Option<Token>, door: &Door<'_>) -> Verd
     };
     match clicked {
         Clicked::Bad(said) => Verdict::Asleep(asleep(said)),
-        Clicked::ReadKey(at) => Verdict::ReadKey(at),
+        Clicked::ReadKey => Verdict::ReadKey,
         Clicked::Good => Verdict::Click(Click {
             waking: waking_page(request, door),
             too_soon: asleep(Said::TooSoon),
@@ -306,7 +306,7 @@ pub fn fuzz_verdict(bytes: &[u8]) {
     let is_answered = answer.is_some_and(|answer| answer.to_bytes().starts_with(b"HTTP/1.1 "));
     let is_other = matches!(
         verdict,
-        Verdict::ReadKey(_) | Verdict::Close(Tally::TurnedAway)
+        Verdict::ReadKey | Verdict::Close(Tally::TurnedAway)
     );
     assert!(is_answered || is_other, "{verdict:?}");
 }

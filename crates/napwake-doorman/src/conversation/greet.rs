@@ -291,7 +291,7 @@ impl<C: Connect<Stream = TcpStream> + 'static, S: Stamper> Conversation<C, S> {
         });
         Next::Greeting(match verdict {
             Verdict::MoreNeeded => return self.more(bytes, hearing, standing),
-            Verdict::ReadKey(_) => return Next::Errand(Errand::ReadKey),
+            Verdict::ReadKey => return Next::Errand(Errand::ReadKey),
             Verdict::Click(click) => {
                 let pressing = Pressing::new(&click, route);
                 return Next::Errand(Errand::Press(Box::new(pressing)));

@@ -65,8 +65,8 @@ pub(super) enum Clicked {
     Good,
     /// It wakes nothing, and the page says why.
     Bad(Said),
-    /// The key is to be read then, before this is decided (T-23).
-    ReadKey(Moment),
+    /// The key is to be read before this is decided (T-23).
+    ReadKey,
 }
 
 impl<'a> Door<'a> {
@@ -121,12 +121,14 @@ impl<'a> Door<'a> {
         let checked = token.map(|token| self.signer.check(&token, &self.subjects(), self.now));
         match checked {
             Some(Ok(())) => self.press(),
-            Some(Err(Refused::UnknownKey)) => {
-                let at = self.came.and_then(|came| self.signer.read_again_at(came));
-                at.map_or(Clicked::Bad(Said::RanOut), Clicked::ReadKey)
-            }
-            Some(Err(Refused::RanOut | Refused::NotForThis)) | None => Clicked::Bad(Said::RanOut),
+            Some(Err(Refused::UnknownKey)) if self.may_read_key() => Clicked::ReadKey,
+            Some(Err(_)) | None => Clicked::Bad(Said::RanOut),
         }
+    }
+
+    fn may_read_key(&self) -> bool {
+        let again = |came| self.signer.read_again_at(came);
+        self.came.and_then(again).is_some()
     }
 
     fn press(&self) -> Clicked {

@@ -484,7 +484,7 @@ fn a_token_with_an_unknown_key() {
     let load = request("GET /", &format!("{CHROME}Sec-Fetch-Mode: navigate\r\n"));
     assert_eq!(page(&place, &load).token, None);
     let bytes = button(&clicks, &good);
-    assert_eq!(place.judge(&bytes), Verdict::ReadKey(CAME));
+    assert_eq!(place.judge(&bytes), Verdict::ReadKey);
 
     read_since(&mut place, &[9; KEY_BYTES]);
     let refused = page(&place, &bytes);
