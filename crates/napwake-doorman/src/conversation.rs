@@ -22,7 +22,7 @@ use napwake_gate::budget::{Budget, Limits};
 use napwake_gate::caller::Agents;
 use napwake_gate::deadline::{Deadline, WAKE_RETRY};
 use napwake_gate::places::{HeldPlace, Places, Source};
-use napwake_gate::verdict::{Tally, Wake};
+use napwake_gate::verdict::{Counted, Wake};
 use napwake_kit::clock::Clock;
 use napwake_net::dial::{Dialer, Tcp};
 use napwake_net::linger::{self, LingerLimits};
@@ -178,12 +178,12 @@ impl<C: Connect<Stream = TcpStream> + 'static, S: Stamper> Conversation<C, S> {
                     }
                     return Box::pin(self.answer(caller.into_stream(), page)).await;
                 }
-                Greeting::Answer(answer, tally) => {
+                Greeting::Answer(answer, counted) => {
                     drop(watcher);
-                    self.tally(tally);
+                    self.count(counted);
                     return Box::pin(self.answer(caller.into_stream(), answer)).await;
                 }
-                Greeting::Close(tally) => return self.tally(tally),
+                Greeting::Close(counted) => return self.count(counted),
                 Greeting::Ended(ended) => return self.ended_early(ended),
             }
             let waiting = self.wait(&mut caller, &mut watcher, &mut progress);
@@ -228,8 +228,8 @@ impl<C: Connect<Stream = TcpStream> + 'static, S: Stamper> Conversation<C, S> {
         self.doorman.wakes.ask(&self.route, asker, until);
     }
 
-    fn tally(&self, tally: Tally) {
-        if tally == Tally::TurnedAway {
+    fn count(&self, counted: Counted) {
+        if counted == Counted::TurnedAway {
             let route = self.route.now();
             self.doorman.metrics.ended(&route, WaitResult::TurnedAway);
             self.doorman.tallies.turned_away(&route);

@@ -52,7 +52,7 @@ pub enum Verdict<'a> {
     /// Hold it until a pod is Ready.
     Hold(Wake),
     /// Answer it and close.
-    Answer(Answer, Tally),
+    Answer(Answer, Counted),
     /// Answer it with the waking-up page, at once (PAGE-01), and close. Whatever
     /// becomes of the wake, the page is given (PAGE-37).
     Waking(WakingPage<'a>, Body, Wake),
@@ -64,7 +64,7 @@ pub enum Verdict<'a> {
     /// Read the wake key's Secret, and judge anew (T-23).
     ReadKey,
     /// Close it with nothing sent.
-    Close(Tally),
+    Close(Counted),
 }
 
 /// A good click. It wakes every workload behind the route, each unless
@@ -88,13 +88,13 @@ pub enum Wake {
     No,
 }
 
-/// Whether a caller counts as turned away.
+/// As what a caller counts in what a pause turned away.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Tally {
+pub enum Counted {
     /// AWAY-02, AWAY-03: it sent something, and the workload asks.
     TurnedAway,
     /// AWAY-05, AWAY-15, T-28, T-46, T-47: anything else.
-    NotCounted,
+    Not,
 }
 
 /// What is done with a caller of whom this was heard, at this door.
@@ -102,7 +102,7 @@ pub enum Tally {
 /// The same bytes get the same verdict from wherever they come (CLASS-33).
 pub fn judge<'a>(heard: &Heard<'a>, door: &Door<'_>) -> Verdict<'a> {
     match heard {
-        Heard::Left => Verdict::Close(Tally::NotCounted),
+        Heard::Left => Verdict::Close(Counted::Not),
         Heard::Cut(Head::Http1(request)) if door.standing != Standing::Asks => {
             // As a button's post, it's never handed to the app (T-08).
             let wake = door.wake(kind_of(request, RequestKind::Page));
@@ -118,11 +118,11 @@ pub fn judge<'a>(heard: &Heard<'a>, door: &Door<'_>) -> Verdict<'a> {
         }
         Heard::Head(Head::Http2Preface | Head::Tls | Head::Other) => {
             // ASK-42, ASK-43, ASK-83
-            held_or(door.standing, Verdict::Close(Tally::TurnedAway))
+            held_or(door.standing, Verdict::Close(Counted::TurnedAway))
         }
         Heard::Silence => {
             // T-46: it asked for nothing, and may be a browser's spare connection.
-            held_or(door.standing, Verdict::Close(Tally::NotCounted))
+            held_or(door.standing, Verdict::Close(Counted::Not))
         }
     }
 }
@@ -164,7 +164,7 @@ fn judge_request<'a>(request: &Http1<'a>, door: &Door<'_>) -> Verdict<'a> {
     };
     let body = Body::to(request.method);
     match (own, door.standing) {
-        (Some(kind), _) => Verdict::Answer(Answer { kind, body }, Tally::NotCounted),
+        (Some(kind), _) => Verdict::Answer(Answer { kind, body }, Counted::Not),
         (None, Standing::Asks) => judge_asking(request, door),
         (None, _) => judge_waking(request, door),
     }
@@ -199,7 +199,7 @@ fn judge_asking<'a>(request: &Http1<'a>, door: &Door<'_>) -> Verdict<'a> {
         Form::Button(token) => click(request, token, door),
         Form::Unfinished => Verdict::MoreNeeded,
         // AWAY-15: a person's connection that broke down halfway is no robot's.
-        Form::Stalled => no_page(Body::to(request.method), request.wants, Tally::NotCounted),
+        Form::Stalled => no_page(Body::to(request.method), request.wants, Counted::Not),
         Form::None => turned_away(Body::to(request.method), request.wants),
     }
 }
@@ -273,13 +273,13 @@ fn held_or(standing: Standing, asked: Verdict<'_>) -> Verdict<'_> {
 }
 
 fn turned_away<'a>(body: Body, form: BodyForm) -> Verdict<'a> {
-    no_page(body, form, Tally::TurnedAway)
+    no_page(body, form, Counted::TurnedAway)
 }
 
 /// What whoever isn't shown a page is told of one that asks.
-fn no_page<'a>(body: Body, form: BodyForm, tally: Tally) -> Verdict<'a> {
+fn no_page<'a>(body: Body, form: BodyForm, counted: Counted) -> Verdict<'a> {
     let kind = AnswerKind::TurnedAway(form);
-    Verdict::Answer(Answer { kind, body }, tally)
+    Verdict::Answer(Answer { kind, body }, counted)
 }
 
 /// For fuzzing: whatever `bytes` are, a workload that asks holds nobody and wakes
@@ -306,7 +306,7 @@ pub fn fuzz_verdict(bytes: &[u8]) {
     let is_answered = answer.is_some_and(|answer| answer.to_bytes().starts_with(b"HTTP/1.1 "));
     let is_other = matches!(
         verdict,
-        Verdict::ReadKey | Verdict::Close(Tally::TurnedAway)
+        Verdict::ReadKey | Verdict::Close(Counted::TurnedAway)
     );
     assert!(is_answered || is_other, "{verdict:?}");
 }

@@ -15,7 +15,7 @@ use napwake_gate::{
     caller::{Agents, names_robot},
     head::HeadScan,
     token::Keys,
-    verdict::{Door, Heard, Standing, Tally, Verdict, judge},
+    verdict::{Counted, Door, Heard, Standing, Verdict, judge},
 };
 use serde_json::Value;
 
@@ -125,11 +125,9 @@ fn tell_with(agents: &Agents, agent: &str) -> Told {
     };
     match judge(&Heard::Head(HeadScan::new().look(head.as_bytes())), &door) {
         Verdict::Asleep(_) => Told::Person,
-        Verdict::Answer(answer, Tally::NotCounted) if answer.kind == AnswerKind::Probe => {
-            Told::Checker
-        }
-        Verdict::Answer(_, Tally::TurnedAway) if names_robot(agent.as_bytes()) => Told::Robot,
-        Verdict::Answer(_, Tally::TurnedAway) => Told::Client,
+        Verdict::Answer(answer, Counted::Not) if answer.kind == AnswerKind::Probe => Told::Checker,
+        Verdict::Answer(_, Counted::TurnedAway) if names_robot(agent.as_bytes()) => Told::Robot,
+        Verdict::Answer(_, Counted::TurnedAway) => Told::Client,
         _ => Told::Nobody,
     }
 }

@@ -12,7 +12,7 @@ use napwake_api::stamp::RequestKind;
 use napwake_gate::answer::{Answer, Body};
 use napwake_gate::click::{Pressed, pressed};
 use napwake_gate::pages::Said;
-use napwake_gate::verdict::{Asleep, Click, Standing, Tally};
+use napwake_gate::verdict::{Asleep, Click, Counted, Standing};
 use napwake_net::transport::Connect;
 use tokio::net::TcpStream;
 use tokio::time::timeout;
@@ -181,5 +181,5 @@ impl<C: Connect<Stream = TcpStream> + 'static, S: Stamper> Conversation<C, S> {
 
 /// Nobody is turned away by any of these (AWAY-15).
 fn answered(answer: Answer) -> Greeting {
-    Greeting::Answer(answer, Tally::NotCounted)
+    Greeting::Answer(answer, Counted::Not)
 }

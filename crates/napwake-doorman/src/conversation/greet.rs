@@ -16,7 +16,7 @@ use napwake_gate::answer::Answer;
 use napwake_gate::deadline::{self, silent_at};
 use napwake_gate::head::{Head, HeadScan};
 use napwake_gate::places::PassedPlace;
-use napwake_gate::verdict::{Door, Heard, Standing, Tally, Verdict, Wake, judge, would_wake};
+use napwake_gate::verdict::{Counted, Door, Heard, Standing, Verdict, Wake, judge, would_wake};
 use napwake_net::intake::IntakeEvent;
 use napwake_net::transport::Connect;
 use tokio::net::TcpStream;
@@ -71,9 +71,9 @@ pub(super) enum Greeting {
     /// The waking-up page, and whatever that wakes.
     Waking(Answer, Wake),
     /// Another answer.
-    Answer(Answer, Tally),
+    Answer(Answer, Counted),
     /// Closed, with nothing sent.
-    Close(Tally),
+    Close(Counted),
     /// It was over before anything was decided.
     Ended(Impatience),
 }
@@ -306,9 +306,9 @@ impl<C: Connect<Stream = TcpStream> + 'static, S: Stamper> Conversation<C, S> {
                 Some(Wake::No) | None => Greeting::Hold(RequestKind::Request),
             },
             Verdict::Waking(page, body, wake) => Greeting::Waking(page.answer(body), wake),
-            Verdict::Asleep(page) => Greeting::Answer(page.answer(), Tally::NotCounted),
-            Verdict::Answer(answer, tally) => Greeting::Answer(answer, tally),
-            Verdict::Close(tally) => Greeting::Close(tally),
+            Verdict::Asleep(page) => Greeting::Answer(page.answer(), Counted::Not),
+            Verdict::Answer(answer, counted) => Greeting::Answer(answer, counted),
+            Verdict::Close(counted) => Greeting::Close(counted),
         })
     }
 }

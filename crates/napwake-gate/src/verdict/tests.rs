@@ -14,8 +14,8 @@ const TLS: &[u8] = b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03";
 const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 
 const HOLD_AND_WAKE: Verdict<'_> = Verdict::Hold(Wake::Yes(RequestKind::Request));
-const CLOSE_COUNTED: Verdict<'_> = Verdict::Close(Tally::TurnedAway);
-const CLOSE_UNCOUNTED: Verdict<'_> = Verdict::Close(Tally::NotCounted);
+const CLOSE_COUNTED: Verdict<'_> = Verdict::Close(Counted::TurnedAway);
+const CLOSE_UNCOUNTED: Verdict<'_> = Verdict::Close(Counted::Not);
 
 fn judge_bytes(bytes: &[u8], standing: Standing) -> Verdict<'_> {
     let head = HeadScan::new().look(bytes);
@@ -37,7 +37,7 @@ fn by(agent: &str) -> String {
 /// What the doorman itself answers, not counted.
 fn own<'a>(kind: AnswerKind) -> Verdict<'a> {
     let body = Body::Sent;
-    Verdict::Answer(Answer { kind, body }, Tally::NotCounted)
+    Verdict::Answer(Answer { kind, body }, Counted::Not)
 }
 
 /// The 503 of a workload that asks, counted.
@@ -109,18 +109,18 @@ fn is_answered_and_wakes_nothing(
 /// CLASS-10: a HEAD gets the same, without the body. ASK-37, T-30: also where
 /// it is turned away, which counts.
 #[rstest]
-#[case("kube-probe/1.30", AnswerKind::Probe, Tally::NotCounted)]
-#[case("GoogleHC/1.0", AnswerKind::GoogleHealthCheck, Tally::NotCounted)]
+#[case("kube-probe/1.30", AnswerKind::Probe, Counted::Not)]
+#[case("GoogleHC/1.0", AnswerKind::GoogleHealthCheck, Counted::Not)]
 #[case(
     "Mozilla/5.0 (X11)",
     AnswerKind::TurnedAway(BodyForm::Plain),
-    Tally::TurnedAway
+    Counted::TurnedAway
 )]
-fn a_head_gets_no_body(#[case] agent: &str, #[case] kind: AnswerKind, #[case] tally: Tally) {
+fn a_head_gets_no_body(#[case] agent: &str, #[case] kind: AnswerKind, #[case] counted: Counted) {
     let body = Body::LeftOut;
     assert_eq!(
         judge_bytes(&request("HEAD /", &by(agent)), Standing::Asks),
-        Verdict::Answer(Answer { kind, body }, tally)
+        Verdict::Answer(Answer { kind, body }, counted)
     );
 }
 

@@ -15,7 +15,7 @@ use crate::{
     pages::{FIELD, Said},
     places::WorkloadKey,
     token::{Found, KEY_BYTES, Keys, Read, Subject, Token},
-    verdict::{Asleep, Sleeper, Tally, Verdict, Wake},
+    verdict::{Asleep, Counted, Sleeper, Verdict, Wake},
 };
 
 const CHROME: &str = "User-Agent: Mozilla/5.0 (X11; Linux x86_64) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/142.0.0.0 Safari/537.36\r\n";
@@ -100,7 +100,7 @@ fn read_since(place: &mut Place, key: &[u8]) {
 }
 
 fn is_turned_away(verdict: &Verdict<'_>) -> bool {
-    matches!(verdict, Verdict::Answer(answer, Tally::TurnedAway)
+    matches!(verdict, Verdict::Answer(answer, Counted::TurnedAway)
         if answer.kind == AnswerKind::TurnedAway(BodyForm::Plain))
 }
 
@@ -168,7 +168,7 @@ fn everybody_else_is_turned_away(#[case] line: &str, #[case] headers: &str) {
     let bytes = request(line, headers);
     let place = asking();
     let verdict = place.judge(&bytes);
-    let Verdict::Answer(answer, Tally::TurnedAway) = verdict else {
+    let Verdict::Answer(answer, Counted::TurnedAway) = verdict else {
         panic!("{verdict:?}");
     };
     let body = Body::to(line.split(' ').next().unwrap_or_default());
@@ -209,7 +209,7 @@ fn a_form_that_stops_short() {
     assert_eq!(place.judge(stops_short), Verdict::MoreNeeded);
     let settled = place.judge_head(HeadScan::new().settle(stops_short));
     assert!(
-        matches!(&settled, Verdict::Answer(answer, Tally::NotCounted)
+        matches!(&settled, Verdict::Answer(answer, Counted::Not)
             if answer.kind == AnswerKind::TurnedAway(BodyForm::Plain)),
         "{settled:?}"
     );
