@@ -24,7 +24,7 @@ use crate::{
 };
 use door::Clicked;
 pub use door::{Asleep, Door};
-pub use standing::{Pods, Route, Sleeper, Standing};
+pub use standing::{Pods, Sleeper, Standing};
 
 /// What was heard of a caller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

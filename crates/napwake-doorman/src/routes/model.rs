@@ -15,7 +15,7 @@ use napwake_gate::click::Asked;
 use napwake_gate::places::WorkloadKey;
 use napwake_gate::ready::Candidate;
 use napwake_gate::serving;
-use napwake_gate::verdict::{self, Pods, Sleeper, Standing};
+use napwake_gate::verdict::{Pods, Sleeper, Standing};
 use napwake_gate::wake::newest;
 use tokio::time::Instant;
 
@@ -214,13 +214,9 @@ impl Route {
 
     /// Where the route stands for a caller that no pod can be found for.
     pub fn standing(&self) -> Standing {
-        let route = match self.serving {
-            Serving::Live => verdict::Route::Serving,
-            Serving::Draining(_) => verdict::Route::Draining,
-        };
         let workloads = self.workloads.iter();
         let sleepers: Vec<_> = workloads.map(|one| one.sleeper(None)).collect();
-        Standing::of(route, Pods::NoneReady, &sleepers)
+        Standing::of(&self.serving, Pods::NoneReady, &sleepers)
     }
 
     /// Its workloads, as their callers meet them at `now`.

@@ -11,7 +11,7 @@ use napwake_api::{
     workload::{Phase, WakeMode, WakePage},
 };
 
-use crate::places::WorkloadKey;
+use crate::{places::WorkloadKey, serving::Serving};
 
 /// One workload behind a route.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -63,16 +63,6 @@ pub enum Pods {
     NoneReady,
 }
 
-/// Whether a route still wakes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Route {
-    /// The Service is sent to the doorman.
-    Serving,
-    /// It no longer is, or the ManagedWorkload is gone: strays are passed or
-    /// held, and nothing is woken or counted (DRAIN-19, T-79, T-111).
-    Draining,
-}
-
 /// Where a route stands, which decides what its callers get.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Standing {
@@ -91,14 +81,16 @@ pub enum Standing {
 impl Standing {
     /// Where a route with these workloads stands.
     ///
-    /// A request wakes all those in Request. Otherwise, once any of them is
-    /// waking, it is held for that one (ASK-45). Only if all are asleep and ask
-    /// does the doorman ask (T-75).
-    pub fn of(route: Route, pods: Pods, workloads: &[Sleeper<'_>]) -> Self {
+    /// While it drains, or its ManagedWorkloads are gone, strays are passed or held,
+    /// and nothing is woken or counted (DRAIN-19, T-79, T-111). Else a request wakes
+    /// all those in Request. Otherwise, once any of them is waking, it is held for that
+    /// one (ASK-45). Only if all are asleep and ask does the doorman ask (T-75).
+    pub fn of<I>(serving: &Serving<I>, pods: Pods, workloads: &[Sleeper<'_>]) -> Self {
+        let wakes_nothing = matches!(serving, Serving::Draining(_)) || workloads.is_empty();
         match pods {
             Pods::Ready => Self::Served,
             Pods::Crowded => Self::Crowded,
-            Pods::NoneReady if route == Route::Draining || workloads.is_empty() => Self::Waits,
+            Pods::NoneReady if wakes_nothing => Self::Waits,
             Pods::NoneReady if workloads.iter().any(Sleeper::is_woken_by_requests) => Self::Wakes,
             Pods::NoneReady if workloads.iter().all(Sleeper::is_asleep) => Self::Asks,
             Pods::NoneReady => Self::Waits,

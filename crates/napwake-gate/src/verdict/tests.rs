@@ -7,6 +7,7 @@ use proptest::prelude::*;
 use rstest::rstest;
 
 use super::*;
+use crate::serving::{Drain, Serving};
 use world::{Place, agents, judge_at, sleeper};
 
 const POSTGRES: &[u8] = b"\0\0\0\x08\x04\xd2\x16\x2f";
@@ -287,16 +288,20 @@ fn awake() -> Sleeper<'static> {
 #[case::the_other_is_woken_too(&[requests(), waking()], Standing::Wakes)]
 #[case::all_gone(&[], Standing::Waits)]
 fn where_a_route_stands(#[case] workloads: &[Sleeper<'_>], #[case] expected: Standing) {
-    let of = |route, pods| Standing::of(route, pods, workloads);
-    assert_eq!(of(Route::Serving, Pods::NoneReady), expected);
+    let of = |serving, pods| Standing::of(&serving, pods, workloads);
+    let draining = Serving::Draining(Drain {
+        closes: 30,
+        cuts: 300,
+    });
+    assert_eq!(of(Serving::Live, Pods::NoneReady), expected);
     // Whatever the phase, and whosever pod it is.
-    assert_eq!(of(Route::Serving, Pods::Ready), Standing::Served);
-    assert_eq!(of(Route::Draining, Pods::Ready), Standing::Served);
-    for route in [Route::Serving, Route::Draining] {
-        assert_eq!(of(route, Pods::Crowded), Standing::Crowded);
+    assert_eq!(of(Serving::Live, Pods::Ready), Standing::Served);
+    assert_eq!(of(draining, Pods::Ready), Standing::Served);
+    for serving in [Serving::Live, draining] {
+        assert_eq!(of(serving, Pods::Crowded), Standing::Crowded);
     }
     // T-79, T-111
-    assert_eq!(of(Route::Draining, Pods::NoneReady), Standing::Waits);
+    assert_eq!(of(draining, Pods::NoneReady), Standing::Waits);
 }
 
 /// T-75: a request wakes those in Request; those in Ask stay asleep.

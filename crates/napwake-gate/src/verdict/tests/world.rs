@@ -10,8 +10,9 @@ use crate::{
     caller::Agents,
     head::{Head, HeadScan},
     places::WorkloadKey,
+    serving::Serving,
     token::{Found, KEY_BYTES, Keys, Read},
-    verdict::{Door, Heard, Pods, Route, Sleeper, Standing, Verdict, judge},
+    verdict::{Door, Heard, Pods, Sleeper, Standing, Verdict, judge},
 };
 
 /// When every pause here began.
@@ -95,7 +96,7 @@ impl Place {
     }
 
     pub(super) fn judge_head<'b>(&self, head: Head<'b>) -> Verdict<'b> {
-        let standing = Standing::of(Route::Serving, Pods::NoneReady, &self.sleepers);
+        let standing = Standing::of(&Serving::<()>::Live, Pods::NoneReady, &self.sleepers);
         judge_at(self, standing, &Heard::Head(head))
     }
 }
