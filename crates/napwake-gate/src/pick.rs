@@ -9,9 +9,9 @@ use parking_lot::Mutex;
 
 use crate::{Moment, deadline::DIAL_RETRY};
 
-/// The turns of one route's endpoints, shared by its connections.
+/// How one route's connections are spread over its endpoints. They share it.
 #[derive(Debug, Default)]
-pub struct Turns(Mutex<Record>);
+pub struct Spread(Mutex<Record>);
 
 #[derive(Debug, Default)]
 struct Record {
@@ -53,8 +53,8 @@ pub enum Next {
     NoneReady,
 }
 
-impl Turns {
-    /// A route's turns, with nothing known of its endpoints.
+impl Spread {
+    /// That of a route of whose endpoints nothing is known.
     pub fn new() -> Self {
         Self::default()
     }

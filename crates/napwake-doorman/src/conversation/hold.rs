@@ -174,8 +174,8 @@ impl<C: Connect<Stream = TcpStream> + 'static, S: Stamper> Conversation<C, S> {
             progress.place = patience.wait(caller, wanted.as_mut()).await?;
             return Ok(None);
         };
-        let turns = self.route.turns();
-        match turns.next(&ready, &mut progress.tries, AT_A_TIME, steady.now()) {
+        let spread = self.route.spread();
+        match spread.next(&ready, &mut progress.tries, AT_A_TIME, steady.now()) {
             Next::Dial(targets) => {
                 let dial = self.dial(&targets, watcher, &ready);
                 match Box::pin(self.outwait(caller, dial, progress)).await? {
@@ -269,7 +269,7 @@ impl<C: Connect<Stream = TcpStream> + 'static, S: Stamper> Conversation<C, S> {
         let now = self.doorman.steady.now();
         for error in &failed.errors {
             if let Some(address) = refused_by(error) {
-                self.route.turns().refused(address, now);
+                self.route.spread().refused(address, now);
             }
         }
         let last = failed.errors.last();

@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use napwake_gate::pick::Turns;
+use napwake_gate::pick::Spread;
 use tokio::sync::watch;
 use tokio::time::Instant;
 
@@ -25,7 +25,7 @@ pub struct RouteHandle {
     route: watch::Receiver<Arc<Route>>,
     cuts: watch::Receiver<Option<Instant>>,
     keeper: Arc<Keeper>,
-    turns: Arc<Turns>,
+    spread: Arc<Spread>,
 }
 
 impl RouteHandle {
@@ -57,9 +57,9 @@ impl RouteHandle {
         self.keeper.look(&self.route)
     }
 
-    /// Whose turn it is among the route's endpoints.
-    pub fn turns(&self) -> &Turns {
-        &self.turns
+    /// How the route's connections are spread over its endpoints.
+    pub fn spread(&self) -> &Spread {
+        &self.spread
     }
 
     /// Whether both are the same route.
@@ -74,7 +74,7 @@ pub(super) struct RouteSender {
     route: watch::Sender<Arc<Route>>,
     cuts: watch::Sender<Option<Instant>>,
     keeper: Arc<Keeper>,
-    turns: Arc<Turns>,
+    spread: Arc<Spread>,
 }
 
 impl RouteSender {
@@ -86,7 +86,7 @@ impl RouteSender {
             route,
             cuts,
             keeper,
-            turns: Arc::default(),
+            spread: Arc::default(),
         }
     }
 
@@ -112,7 +112,7 @@ impl RouteSender {
             route: self.route.subscribe(),
             cuts: self.cuts.subscribe(),
             keeper: Arc::clone(&self.keeper),
-            turns: Arc::clone(&self.turns),
+            spread: Arc::clone(&self.spread),
         }
     }
 

@@ -15,7 +15,7 @@ use tokio::sync::{Notify, oneshot};
 use tokio::time::{Instant, sleep};
 
 use super::pursuit::{Pursuit, stamp};
-use super::slot::{Joiner, Turn, Wanted};
+use super::slot::{ClickTurn, Joiner, Wanted};
 use super::{Obstacle, Shared, StampError, StampValue, Stamper, log_stamp};
 use crate::routes::{Pause, Workload};
 
@@ -65,7 +65,7 @@ impl<S: Stamper> Click<S> {
     /// Says what came of the first try, and tries on by itself where nothing was
     /// written yet: that counts as written. Whoever's turn is next finds what came of it
     /// in the slot.
-    pub(super) async fn run(mut self, turn: Turn, tell: oneshot::Sender<Press>) {
+    pub(super) async fn run(mut self, turn: ClickTurn, tell: oneshot::Sender<Press>) {
         let (press, joined) = match self.try_once().await {
             Tried::Pressed(press) => (press, None),
             Tried::NotYet(obstacle) => (Press::Stamp, self.becomes_pending(obstacle)),

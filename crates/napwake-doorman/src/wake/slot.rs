@@ -37,7 +37,7 @@ pub struct Slot {
 }
 
 /// A click's turn: no other's begins before this is dropped.
-pub(super) type Turn = OwnedMutexGuard<()>;
+pub(super) type ClickTurn = OwnedMutexGuard<()>;
 
 #[derive(Debug, Default)]
 pub(super) struct SlotState {
@@ -112,7 +112,7 @@ impl Slot {
     }
 
     /// Waits until nobody else's click is being carried out. Cancel-safe.
-    pub(super) async fn turn(&self) -> Turn {
+    pub(super) async fn turn(&self) -> ClickTurn {
         Arc::clone(&self.turn).lock_owned().await
     }
 
