@@ -129,7 +129,7 @@ impl<S: Stamper> Wakes<S> {
         let now = route.now();
         let is_served = asker.how == How::Passed;
         for workload in now.wakes() {
-            if !(is_served && workload.is_asleep()) {
+            if !(is_served && workload.is_paused()) {
                 self.ask_one(route, workload, asker, until);
             }
         }

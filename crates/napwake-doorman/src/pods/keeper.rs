@@ -223,7 +223,7 @@ impl Drop for Look {
 /// Whether Pods were asked for that nobody has seen yet.
 fn is_waking(route: &Route) -> bool {
     let mut workloads = route.workloads.iter();
-    workloads.any(|workload| workload.state == State::Waking)
+    workloads.any(|workload| workload.state == State::Resuming)
 }
 
 /// The Pods to follow: those said to be Ready first, then the others in the

@@ -107,14 +107,14 @@ pub struct Workload {
 /// Where a workload stands, as far as the doorman cares.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum State {
-    /// Running: nothing to wake (T-124).
-    Awake,
-    /// Resuming: somebody woke it, and no pod is Ready yet.
-    Waking,
-    /// Pausing: its pods still run, and a request calls the pause off.
+    /// There is nothing to wake (T-124).
+    Running,
+    /// Somebody woke it, and no pod is Ready yet.
+    Resuming,
+    /// Its pods still run, and a request calls the pause off.
     Pausing(Pause),
-    /// Paused.
-    Asleep(Pause),
+    /// It has no pods.
+    Paused(Pause),
 }
 
 /// A pause, named by when it began (OBS-15).
@@ -133,27 +133,27 @@ impl State {
         };
         match phase {
             Some(Phase::Pausing) => Self::Pausing(pause),
-            Some(Phase::Paused) => Self::Asleep(pause),
-            Some(Phase::Resuming) => Self::Waking,
-            Some(Phase::Running) | None => Self::Awake,
+            Some(Phase::Paused) => Self::Paused(pause),
+            Some(Phase::Resuming) => Self::Resuming,
+            Some(Phase::Running) | None => Self::Running,
         }
     }
 
     /// The phase it stands for.
     pub fn phase(self) -> Phase {
         match self {
-            Self::Awake => Phase::Running,
-            Self::Waking => Phase::Resuming,
+            Self::Running => Phase::Running,
+            Self::Resuming => Phase::Resuming,
             Self::Pausing(_) => Phase::Pausing,
-            Self::Asleep(_) => Phase::Paused,
+            Self::Paused(_) => Phase::Paused,
         }
     }
 
     /// The pause under way.
     pub fn pause(self) -> Option<Pause> {
         match self {
-            Self::Pausing(pause) | Self::Asleep(pause) => Some(pause),
-            Self::Awake | Self::Waking => None,
+            Self::Pausing(pause) | Self::Paused(pause) => Some(pause),
+            Self::Running | Self::Resuming => None,
         }
     }
 }
@@ -161,8 +161,8 @@ impl State {
 impl Workload {
     /// Whether it takes of the allowance to wake it: calling off a pause whose pods
     /// still run starts none (LIMIT-15).
-    pub fn is_asleep(&self) -> bool {
-        matches!(self.state, State::Asleep(_))
+    pub fn is_paused(&self) -> bool {
+        matches!(self.state, State::Paused(_))
     }
 
     /// The newest wake request that counts at `now`, whoever made it (T-11, T-12).

@@ -143,7 +143,7 @@ impl<S: Stamper> Click<S> {
     /// first, and given back where another was ahead.
     async fn try_again(&mut self) -> Tried {
         let source = self.joiner.asker.source;
-        let is_charged_now = self.workload.is_asleep() && !self.is_charged;
+        let is_charged_now = self.workload.is_paused() && !self.is_charged;
         if is_charged_now {
             let moment = self.shared.steady.now();
             if let Err(over) = self.shared.allowance.take(source, moment) {
@@ -185,7 +185,7 @@ impl<S: Stamper> Click<S> {
             return Ok(Tried::Pressed(pressed));
         }
         let asker = self.joiner.asker;
-        let is_charged_now = seen.workload.is_asleep() && !self.is_charged;
+        let is_charged_now = seen.workload.is_paused() && !self.is_charged;
         if is_charged_now {
             let (source, moment) = (asker.source, self.shared.steady.now());
             if let Err(over) = self.shared.allowance.take(source, moment) {

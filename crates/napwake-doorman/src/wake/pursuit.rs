@@ -89,7 +89,7 @@ impl<S: Stamper> Pursuit<S> {
         };
         let asker = joiner.asker;
         let wakes = need == Need::Wake;
-        if wakes && workload.is_asleep() && !self.charged {
+        if wakes && workload.is_paused() && !self.charged {
             let (allowance, moment) = (&self.shared.allowance, self.shared.steady.now());
             if let Err(over) = allowance.take(asker.source, moment) {
                 if let Some(pending) = state.pending(self.pause) {
