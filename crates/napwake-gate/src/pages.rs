@@ -18,6 +18,7 @@ use std::time::Duration;
 use askama::Template;
 
 use crate::answer::{Answer, AnswerKind, Body, Page};
+use crate::token::Token;
 use address::Shown;
 use assets::Assets;
 use duration::Spoken;
@@ -51,10 +52,10 @@ pub struct WakingPage<'a> {
 pub struct AsleepPage<'a> {
     /// What the person opened.
     pub address: Address<'a>,
-    /// What the button posts; without one there's no button (T-25).
-    pub token: Option<&'a str>,
     /// What became of a click.
     pub said: Said,
+    /// What the button posts. Without a key there's none, and no button (T-25).
+    pub token: Option<Token>,
 }
 
 /// What the asleep page says of the click that it answers.
@@ -90,7 +91,7 @@ impl WakingPage<'_> {
     /// The page, as an answer to a GET, a HEAD or a click.
     pub fn answer(&self, body: Body) -> Answer {
         let assets = &*assets::WAKING;
-        let drawn = Waking {
+        let drawn = WakingTemplate {
             assets,
             shown: Shown::new(self.address),
             starting_for: self.starting_for.map(Spoken),
@@ -107,11 +108,11 @@ impl AsleepPage<'_> {
     /// The page, as an answer to a GET or a POST.
     pub fn answer(&self) -> Answer {
         let assets = &*assets::ASLEEP;
-        let drawn = Asleep {
+        let drawn = AsleepTemplate {
             assets,
             shown: Shown::new(self.address),
             field: FIELD,
-            token: self.token,
+            token: self.token.as_ref().map(Token::as_str),
             said: self.said,
         };
         let mut own = vec![("X-Frame-Options", "DENY")];
@@ -152,7 +153,7 @@ fn answer(
 
 #[derive(Template)]
 #[template(path = "waking.html")]
-struct Waking {
+struct WakingTemplate {
     assets: &'static Assets,
     shown: Shown,
     starting_for: Option<Spoken>,
@@ -161,7 +162,7 @@ struct Waking {
 
 #[derive(Template)]
 #[template(path = "asleep.html")]
-struct Asleep<'a> {
+struct AsleepTemplate<'a> {
     assets: &'static Assets,
     shown: Shown,
     field: &'static str,

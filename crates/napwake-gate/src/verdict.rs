@@ -19,11 +19,11 @@ use crate::{
     click::{self, Origin},
     form::Form,
     head::{Head, HeadScan, Host, Http1, Mode},
-    pages::{Address, Said, WakingPage},
+    pages::{Address, AsleepPage, Said, WakingPage},
     token::{Keys, Token},
 };
 use door::Clicked;
-pub use door::{Asleep, Door};
+pub use door::Door;
 pub use standing::{Pods, Sleeper, Standing};
 
 /// What was heard of a caller.
@@ -58,7 +58,7 @@ pub enum Verdict<'a> {
     Waking(WakingPage<'a>, Body, Wake),
     /// Answer it with the asleep page and close. Nothing wakes, and nobody is
     /// turned away (AWAY-15).
-    Asleep(Asleep<'a>),
+    Asleep(AsleepPage<'a>),
     /// A person pressed the button.
     Click(Click<'a>),
     /// Read the wake key's Secret, and judge anew (T-23).
@@ -75,7 +75,7 @@ pub struct Click<'a> {
     /// To whom something wakes.
     pub waking: WakingPage<'a>,
     /// To whom nothing does, for another was first.
-    pub too_soon: Asleep<'a>,
+    pub too_soon: AsleepPage<'a>,
 }
 
 /// Whether a request wakes.

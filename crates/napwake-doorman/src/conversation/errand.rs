@@ -11,8 +11,8 @@ use std::time::Duration;
 use napwake_api::stamp::RequestKind;
 use napwake_gate::answer::{Answer, Body};
 use napwake_gate::click::{Pressed, pressed};
-use napwake_gate::pages::Said;
-use napwake_gate::verdict::{Asleep, Click, Counted, Standing};
+use napwake_gate::pages::{AsleepPage, Said};
+use napwake_gate::verdict::{Click, Counted, Standing};
 use napwake_net::transport::Connect;
 use tokio::net::TcpStream;
 use tokio::time::timeout;
@@ -57,7 +57,7 @@ pub(super) struct Pressing {
 
 impl Pressing {
     pub(super) fn new(click: &Click<'_>, judged: &Arc<Route>) -> Self {
-        let ran_out = Asleep {
+        let ran_out = AsleepPage {
             said: Said::RanOut,
             ..click.too_soon
         };

@@ -11,6 +11,8 @@ const USUAL: Address<'_> = Address {
     target: "/cart?step=2",
 };
 
+const TOKEN: &str = "dG9rZW4udG9rZW4udG9rZW4udG9rZW4udG9rZW4udG9rZW4udG9rZW4udG9rZW4u";
+
 const SAID: [Said; 6] = [
     Said::Nothing,
     Said::RanOut,
@@ -31,7 +33,7 @@ fn waking(address: Address<'_>, starting_for: Option<u64>) -> Answer {
 fn asleep(address: Address<'_>, said: Said) -> Answer {
     AsleepPage {
         address,
-        token: Some("dG9rZW4"),
+        token: Token::read(TOKEN.as_bytes()),
         said,
     }
     .answer()

@@ -11,7 +11,6 @@ use super::{Sleeper, Standing, Wake};
 use crate::{
     Moment,
     age::is_within,
-    answer::Answer,
     caller::Agents,
     click::{self, Asked, Press, Pressed},
     pages::{Address, AsleepPage, Said},
@@ -34,29 +33,6 @@ pub struct Door<'a> {
     /// When the caller came, for whose token the key may be read again; none once
     /// it was, whatever came of that.
     pub came: Option<Moment>,
-}
-
-/// The asleep page for one caller.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Asleep<'a> {
-    /// What the person opened.
-    pub address: Address<'a>,
-    /// What it says.
-    pub said: Said,
-    /// What its button posts. Without a key there's none, and no button (T-25).
-    pub token: Option<Token>,
-}
-
-impl Asleep<'_> {
-    /// The page, as an answer to a GET or a POST.
-    pub fn answer(&self) -> Answer {
-        let page = AsleepPage {
-            address: self.address,
-            token: self.token.as_ref().map(Token::as_str),
-            said: self.said,
-        };
-        page.answer()
-    }
 }
 
 /// What a click comes to.
@@ -107,8 +83,8 @@ impl<'a> Door<'a> {
     }
 
     /// The asleep page with a fresh button (ASK-13).
-    pub(super) fn asleep<'r>(&self, address: Address<'r>, said: Said) -> Asleep<'r> {
-        Asleep {
+    pub(super) fn asleep<'r>(&self, address: Address<'r>, said: Said) -> AsleepPage<'r> {
+        AsleepPage {
             address,
             said,
             token: self.signer.sign(&self.subjects(), self.now),

@@ -12,10 +12,10 @@ use crate::{
     answer::{AnswerKind, Body},
     caller::BodyForm,
     head::HeadScan,
-    pages::{FIELD, Said},
+    pages::{AsleepPage, FIELD, Said},
     places::WorkloadKey,
     token::{Found, KEY_BYTES, Keys, Read, Subject, Token},
-    verdict::{Asleep, Counted, Sleeper, Verdict, Wake},
+    verdict::{Counted, Sleeper, Verdict, Wake},
 };
 
 const CHROME: &str = "User-Agent: Mozilla/5.0 (X11; Linux x86_64) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/142.0.0.0 Safari/537.36\r\n";
@@ -55,7 +55,7 @@ fn said(place: &Place, bytes: &[u8]) -> Said {
     page(place, bytes).said
 }
 
-fn page<'b>(place: &Place, bytes: &'b [u8]) -> Asleep<'b> {
+fn page<'b>(place: &Place, bytes: &'b [u8]) -> AsleepPage<'b> {
     match place.judge(bytes) {
         Verdict::Asleep(page) => page,
         other => panic!("not the asleep page: {other:?}"),
