@@ -16,7 +16,7 @@ use std::time::Duration;
 use kube::Client;
 use napwake_cluster::plain;
 use napwake_gate::Moment;
-use napwake_gate::token::{Found, KEY_BYTES, Keys, READ_AGAIN, Read, Seen, Signer, Trouble};
+use napwake_gate::token::{Found, KEY_BYTES, Keys, READ_AGAIN, ReadAt, Seen, Signer, Trouble};
 use napwake_kit::ready::ReadyHandle;
 use parking_lot::RwLock;
 use tokio::sync::Mutex;
@@ -164,7 +164,7 @@ impl Shared {
 
     fn found(&self, found: Found<'_>, began: Moment) -> Seen {
         let done = self.steady.now();
-        let seen = self.keys.write().found(found, Read { began, done });
+        let seen = self.keys.write().found(found, ReadAt { began, done });
         if seen == Seen::Switched {
             tracing::info!(
                 secret = self.secret.name(),

@@ -15,7 +15,7 @@ use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
 use jiff::Timestamp;
 
 use crate::{Moment, age::is_within, places::WorkloadKey};
-pub use keys::{Found, KEY_BYTES, Keys, OLD_KEY, READ_AGAIN, Read, Seen, Signer, Trouble};
+pub use keys::{Found, KEY_BYTES, Keys, OLD_KEY, READ_AGAIN, ReadAt, Seen, Signer, Trouble};
 use keys::{Key, KeyId, MAC};
 
 /// How long a token is good for (TOKEN-07).
@@ -166,7 +166,7 @@ fn feed(signed_at: [u8; TIME], subjects: &[Subject<'_>], mut part: impl FnMut(&[
 #[doc(hidden)]
 pub fn fuzz_token(text: &[u8]) {
     let mut keys = Keys::default();
-    let read = Read {
+    let read = ReadAt {
         began: Moment::ORIGIN,
         done: Moment::ORIGIN,
     };

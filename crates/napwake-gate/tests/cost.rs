@@ -11,7 +11,7 @@ use napwake_gate::{
     caller::Agents,
     head::{Head, HeadScan},
     places::WorkloadKey,
-    token::{Found, KEY_BYTES, Keys, Read},
+    token::{Found, KEY_BYTES, Keys, ReadAt},
     verdict::{Door, Heard, Sleeper, Standing, Verdict, judge},
 };
 use rstest::rstest;
@@ -35,7 +35,7 @@ impl Place {
     fn with(key: Option<&[u8]>) -> Self {
         let mut keys = Keys::default();
         if let Some(key) = key {
-            let read = Read {
+            let read = ReadAt {
                 began: Moment::ORIGIN,
                 done: Moment::ORIGIN,
             };

@@ -30,9 +30,9 @@ impl std::fmt::Debug for KeySecret {
 }
 
 /// The Secret as it was read. Not shown, not even for debugging.
-pub(super) struct Read(Box<Secret>);
+pub(super) struct SecretAsRead(Box<Secret>);
 
-impl Read {
+impl SecretAsRead {
     /// What its key field holds, if it has one.
     pub(super) fn key(&self) -> Option<&[u8]> {
         let data = self.0.data.as_ref()?;
@@ -74,15 +74,15 @@ impl KeySecret {
     }
 
     /// Reads it; `None` if there is none.
-    pub(super) async fn read(&self) -> Result<Option<Read>, SecretError> {
+    pub(super) async fn read(&self) -> Result<Option<SecretAsRead>, SecretError> {
         let found = timeout(TIMEOUT, self.api.get_opt(&self.name)).await??;
-        Ok(found.map(|secret| Read(Box::new(secret))))
+        Ok(found.map(|secret| SecretAsRead(Box::new(secret))))
     }
 
     /// Puts `key` in its key field, if it is still as it was read: the update
     /// carries the resourceVersion (TOKEN-20). All else in it stays.
-    pub(super) async fn fill(&self, read: Read, key: &[u8]) -> Result<Filled, SecretError> {
-        let Read(mut secret) = read;
+    pub(super) async fn fill(&self, read: SecretAsRead, key: &[u8]) -> Result<Filled, SecretError> {
+        let SecretAsRead(mut secret) = read;
         let data = secret.data.get_or_insert_default();
         data.insert(names::WAKE_KEY_FIELD.to_owned(), ByteString(key.to_vec()));
         let params = PostParams {

@@ -138,7 +138,7 @@ pub struct Keys {
 
 /// A read of the Secret: when it began, and when it was done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Read {
+pub struct ReadAt {
     /// What is in the Secret was there at this moment or later.
     pub began: Moment,
     /// The moment at which a key that it holds takes over.
@@ -147,7 +147,7 @@ pub struct Read {
 
 impl Keys {
     /// Takes in what a read of the Secret found.
-    pub fn found(&mut self, found: Found<'_>, read: Read) -> Seen {
+    pub fn found(&mut self, found: Found<'_>, read: ReadAt) -> Seen {
         let now = read.done;
         self.read_at = self.read_at.max(Some(read.began));
         self.old.retain(|(_, until)| now < *until);

@@ -21,8 +21,8 @@ fn minutes(count: u64) -> Moment {
 }
 
 /// A read that took no time.
-fn read(at: Moment) -> Read {
-    Read {
+fn read(at: Moment) -> ReadAt {
+    ReadAt {
         began: at,
         done: at,
     }
@@ -289,7 +289,7 @@ fn an_unknown_key_is_looked_for() {
     assert_eq!(read_again(&Keys::default(), 2, 1), Some(at(2)));
 
     // One that began before the click came may have missed the key.
-    let slow = Read {
+    let slow = ReadAt {
         began: at(1),
         done: at(3),
     };

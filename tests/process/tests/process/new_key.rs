@@ -215,7 +215,7 @@ mod long {
     use napwake_gate::{
         Moment,
         places::WorkloadKey,
-        token::{Found, Keys, Read, Subject},
+        token::{Found, Keys, ReadAt, Subject},
     };
     use napwake_tests_process::managed;
     use tokio::time::{Instant, sleep_until};
@@ -232,7 +232,7 @@ mod long {
             pause,
         };
         let (began, mut keys) = (Moment::ORIGIN, Keys::default());
-        let _seen = keys.found(Found::Key(key), Read { began, done: began });
+        let _seen = keys.found(Found::Key(key), ReadAt { began, done: began });
         let token = keys.at(began).sign(&[subject], managed::now());
         Ok(token.context("a token")?.as_str().to_owned())
     }

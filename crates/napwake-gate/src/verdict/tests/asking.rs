@@ -14,7 +14,7 @@ use crate::{
     head::HeadScan,
     pages::{AsleepPage, FIELD, Said},
     places::WorkloadKey,
-    token::{Found, KEY_BYTES, Keys, Read, Subject, Token},
+    token::{Found, KEY_BYTES, Keys, ReadAt, Subject, Token},
     verdict::{Counted, Sleeper, Verdict, Wake},
 };
 
@@ -92,7 +92,7 @@ fn press(place: &Place, headers: &str, token: &str) -> Result<(), Said> {
 
 /// The Secret was read since the caller came, and held this key.
 fn read_since(place: &mut Place, key: &[u8]) {
-    let read = Read {
+    let read = ReadAt {
         began: CAME,
         done: CAME,
     };

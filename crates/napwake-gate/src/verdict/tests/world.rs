@@ -11,7 +11,7 @@ use crate::{
     head::{Head, HeadScan},
     places::WorkloadKey,
     serving::Serving,
-    token::{Found, KEY_BYTES, Keys, Read},
+    token::{Found, KEY_BYTES, Keys, ReadAt},
     verdict::{Door, Heard, Pods, Sleeper, Standing, Verdict, judge},
 };
 
@@ -66,7 +66,7 @@ impl Default for Place {
 impl Place {
     pub(super) fn with(sleepers: &[Sleeper<'static>]) -> Self {
         let mut keys = Keys::default();
-        let read = Read {
+        let read = ReadAt {
             began: Moment::ORIGIN,
             done: Moment::ORIGIN,
         };
