@@ -15,12 +15,14 @@
 //! | [`wake`] | stamping: many ask, one is written |
 //! | [`key`] | the wake key's Secret |
 //! | [`tally`] | what was turned away: counting, and telling |
+//! | `calls` | what calls to the API server have in common |
 //! | [`pods`] | the Pods behind a route, while somebody waits for them |
 //! | [`report`], [`metrics`] | events, metrics |
 //! | [`stopping`] | the end of the process, step by step |
 //! | [`steady`] | the clock that the gate's moments count by |
 
 pub mod args;
+mod calls;
 pub mod conversation;
 pub mod key;
 pub mod listeners;

@@ -14,11 +14,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures::StreamExt;
-use kube::api::{Patch, PatchParams};
+use kube::api::Patch;
 use kube::core::PartialObjectMeta;
 use kube::{Api, Client, ResourceExt};
 use napwake_api::ManagedWorkload;
-use napwake_api::names::{self, signal};
+use napwake_api::names::signal;
 use napwake_api::turned_away::Mark;
 use napwake_cluster::plain;
 use napwake_gate::places::WorkloadKey;
@@ -31,6 +31,7 @@ use tokio::sync::Notify;
 use tokio::time::{Instant, timeout};
 use tokio_util::sync::CancellationToken;
 
+use crate::calls::{CallError, TRIES, in_time, patch_params};
 use crate::routes::{Pause, Route, Workload};
 use crate::stopping::LAST_WRITES;
 
@@ -44,15 +45,8 @@ const EVERY: Duration = Duration::from_mins(1);
 /// How soon a write that failed is tried again.
 const RETRY: Duration = Duration::from_secs(10);
 
-/// How long reading and writing one number may take.
-const TIMEOUT: Duration = Duration::from_secs(10);
-
 /// Numbers that are written at once.
 const AT_ONCE: usize = 8;
-
-/// How often in a row a number is read again because the ManagedWorkload changed
-/// in between.
-const TRIES: usize = 8;
 
 /// Counts, and writes what was counted. Clones share everything.
 #[derive(Debug, Clone)]
@@ -112,10 +106,8 @@ enum Fate {
 
 #[derive(Debug, thiserror::Error)]
 enum WriteError {
-    #[error("the API server refused it or couldn't be asked")]
-    Api(#[from] kube::Error),
-    #[error("the API server didn't answer within {TIMEOUT:?}")]
-    TimedOut(#[from] tokio::time::error::Elapsed),
+    #[error(transparent)]
+    Call(#[from] CallError),
     #[error("it changes all the time")]
     Contended,
 }
@@ -195,10 +187,7 @@ impl Shared {
     }
 
     async fn carry_out(&self, job: Job) {
-        let written = match timeout(TIMEOUT, self.add(&job)).await {
-            Ok(written) => written,
-            Err(elapsed) => Err(elapsed.into()),
-        };
+        let written = self.add(&job).await;
         let trouble = match &written {
             Ok(_) => String::new(),
             Err(error) => plain(error),
@@ -219,12 +208,9 @@ impl Shared {
         let name = job.workload.name();
         let api: Api<ManagedWorkload> =
             Api::namespaced(self.client.clone(), job.workload.namespace());
-        let params = PatchParams {
-            field_manager: Some(names::DOORMAN_FIELD_MANAGER.to_owned()),
-            ..PatchParams::default()
-        };
+        let params = patch_params();
         for _ in 0..TRIES {
-            let Some(read) = api.get_metadata_opt(name).await? else {
+            let Some(read) = in_time(api.get_metadata_opt(name)).await? else {
                 return Ok(Fate::Gone);
             };
             if read.metadata.uid.as_deref() != Some(&*job.uid) {
@@ -238,12 +224,10 @@ impl Shared {
                 "resourceVersion": read.metadata.resource_version,
                 "annotations": { signal::TURNED_AWAY: merged.to_string() },
             }}));
-            match api.patch_metadata(name, &params, &patch).await {
+            match in_time(api.patch_metadata(name, &params, &patch)).await {
                 Ok(_) => return Ok(Fate::Done),
-                Err(kube::Error::Api(status)) if status.is_conflict() => {}
-                Err(kube::Error::Api(status)) if status.is_not_found() => {
-                    return Ok(Fate::Gone);
-                }
+                Err(error) if error.is_conflict() => {}
+                Err(error) if error.is_not_found() => return Ok(Fate::Gone),
                 Err(error) => return Err(error.into()),
             }
         }

@@ -24,6 +24,7 @@ const WRITERS: &[&str] = &[
     "crates/napwake-doorman/src/wake",
     "crates/napwake-doorman/src/key",
     "crates/napwake-doorman/src/tally",
+    "crates/napwake-doorman/src/calls",
     "crates/napwake-cluster/src/events",
     "crates/napwake-cluster/src/authorize",
 ];

@@ -6,12 +6,12 @@ use std::time::Duration;
 
 use k8s_openapi::ByteString;
 use k8s_openapi::api::core::v1::Secret;
-use kube::api::PostParams;
 use kube::{Api, Client};
 use napwake_api::names;
-use tokio::time::timeout;
 
-/// How long one call may take before it counts as failed.
+use crate::calls::{CallError, post_params, within};
+
+/// How long one call may take: a click may wait for it, and for the one before it.
 const TIMEOUT: Duration = Duration::from_secs(5);
 
 /// The Secret, by name.
@@ -51,10 +51,8 @@ pub(super) enum Filled {
 /// A call that came to nothing.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum SecretError {
-    #[error("the API server refused it or couldn't be asked")]
-    Api(#[from] kube::Error),
-    #[error("the API server didn't answer within {TIMEOUT:?}")]
-    TimedOut(#[from] tokio::time::error::Elapsed),
+    #[error(transparent)]
+    Call(#[from] CallError),
     #[error("no random bytes")]
     NoRandomness(#[from] getrandom::Error),
     #[error("somebody else writes it over and over")]
@@ -75,7 +73,7 @@ impl KeySecret {
 
     /// Reads it; `None` if there is none.
     pub(super) async fn read(&self) -> Result<Option<SecretAsRead>, SecretError> {
-        let found = timeout(TIMEOUT, self.api.get_opt(&self.name)).await??;
+        let found = within(TIMEOUT, self.api.get_opt(&self.name)).await?;
         Ok(found.map(|secret| SecretAsRead(Box::new(secret))))
     }
 
@@ -85,14 +83,11 @@ impl KeySecret {
         let SecretAsRead(mut secret) = read;
         let data = secret.data.get_or_insert_default();
         data.insert(names::WAKE_KEY_FIELD.to_owned(), ByteString(key.to_vec()));
-        let params = PostParams {
-            field_manager: Some(names::DOORMAN_FIELD_MANAGER.to_owned()),
-            ..PostParams::default()
-        };
+        let params = post_params();
         let written = self.api.replace(&self.name, &params, &secret);
-        match timeout(TIMEOUT, written).await? {
+        match within(TIMEOUT, written).await {
             Ok(_) => Ok(Filled::ByUs),
-            Err(kube::Error::Api(status)) if status.is_conflict() => Ok(Filled::BySomebodyElse),
+            Err(error) if error.is_conflict() => Ok(Filled::BySomebodyElse),
             Err(error) => Err(error.into()),
         }
     }

@@ -17,11 +17,8 @@ use tokio::time::{Instant, sleep};
 use super::pursuit::{Pursuit, stamp};
 use super::slot::{ClickTurn, Joiner, Wanted};
 use super::{Obstacle, Shared, StampError, StampValue, Stamper, log_stamp};
+use crate::calls::TRIES;
 use crate::routes::{Pause, Workload};
-
-/// How often in a row a click is judged anew because the ManagedWorkload changed
-/// in between. The operator writes its status a few times in a pause at most.
-const TRIES: usize = 8;
 
 /// A click that is carried out.
 #[derive(Debug)]

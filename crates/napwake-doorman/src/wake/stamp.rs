@@ -5,22 +5,18 @@
 
 use std::net::IpAddr;
 use std::sync::Arc;
-use std::time::Duration;
 
-use kube::api::{Patch, PatchParams};
+use kube::api::Patch;
 use kube::{Api, Client};
 use napwake_api::ManagedWorkload;
-use napwake_api::names::{self, signal};
+use napwake_api::names::signal;
 use napwake_api::stamp::{LastRequest, Stamp};
 use napwake_gate::places::WorkloadKey;
 use serde_json::{Value, json};
-use tokio::time::timeout;
 
 use super::Asker;
+use crate::calls::{CallError, in_time, patch_params};
 use crate::routes::{Claimant, ServiceKey, Workload};
-
-/// How long one call may take before it counts as failed.
-const TIMEOUT: Duration = Duration::from_secs(10);
 
 /// What is written.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -54,12 +50,21 @@ pub enum StampError {
     /// It isn't as it was read any more.
     #[error("the ManagedWorkload changes all the time")]
     Overtaken,
-    /// The API server refused it, or couldn't be asked.
-    #[error("the API server refused it or couldn't be asked")]
-    Refused(#[source] Box<kube::Error>),
-    /// It didn't answer in time.
-    #[error("the API server didn't answer within {TIMEOUT:?}")]
-    TimedOut,
+    /// Anything else.
+    #[error(transparent)]
+    Call(CallError),
+}
+
+impl From<CallError> for StampError {
+    fn from(error: CallError) -> Self {
+        if error.is_not_found() {
+            Self::Gone
+        } else if error.is_conflict() {
+            Self::Overtaken
+        } else {
+            Self::Call(error)
+        }
+    }
 }
 
 /// A workload as it was read for a click.
@@ -129,10 +134,7 @@ impl ApiStamper {
             signal::LAST_REQUEST: value.last_request.to_string(),
             signal::LAST_REQUEST_FROM: value.from.to_string(),
         });
-        let params = PatchParams {
-            field_manager: Some(names::DOORMAN_FIELD_MANAGER.to_owned()),
-            ..PatchParams::default()
-        };
+        let params = patch_params();
         let patch = Patch::Merge(json!({ "metadata": metadata }));
         let api = self.api(workload);
         // The answer is not needed, so only its metadata is asked for.
@@ -161,15 +163,5 @@ impl Stamper for ApiStamper {
             "resourceVersion": seen.version,
         });
         self.write(&seen.workload.key, version, value).await
-    }
-}
-
-async fn in_time<T>(call: impl Future<Output = kube::Result<T>>) -> Result<T, StampError> {
-    match timeout(TIMEOUT, call).await {
-        Ok(Ok(answer)) => Ok(answer),
-        Ok(Err(kube::Error::Api(status))) if status.is_not_found() => Err(StampError::Gone),
-        Ok(Err(kube::Error::Api(status))) if status.is_conflict() => Err(StampError::Overtaken),
-        Ok(Err(error)) => Err(StampError::Refused(Box::new(error))),
-        Err(_) => Err(StampError::TimedOut),
     }
 }
