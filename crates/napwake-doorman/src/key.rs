@@ -45,8 +45,11 @@ struct Shared {
 
 #[derive(Debug, Default)]
 struct Reading {
-    /// When the last read began, whatever came of it.
+    /// When the last read began that came to an end, whichever.
     began: Option<Moment>,
+    /// When the last one began, though it may have been abandoned: whoever it was for
+    /// has left.
+    tried: Option<Moment>,
     /// What was wrong, which is told once.
     wrong: Option<Wrong>,
 }
@@ -99,8 +102,8 @@ impl WakeKey {
             let Some(at) = self.with(|signer| signer.read_again_at(came)) else {
                 return;
             };
-            let began = reading.began.map(|began| began.plus(READ_AGAIN));
-            let at = began.map_or(at, |earliest| at.max(earliest));
+            let earliest = reading.tried.map(|tried| tried.plus(READ_AGAIN));
+            let at = earliest.map_or(at, |earliest| at.max(earliest));
             if at <= self.0.steady.now() {
                 return self.0.read(&mut reading).await;
             }
@@ -117,11 +120,13 @@ impl WakeKey {
 
 impl Shared {
     async fn read(&self, reading: &mut Reading) {
-        reading.began = Some(self.steady.now());
+        let began = Some(self.steady.now());
+        reading.tried = began;
         let wrong = match self.take_in().await {
             Ok(trouble) => trouble.map(Wrong::Trouble),
             Err(error) => Some(Wrong::Error(plain(&error))),
         };
+        reading.began = began;
         if wrong != reading.wrong {
             self.tell(wrong.as_ref());
             reading.wrong = wrong;

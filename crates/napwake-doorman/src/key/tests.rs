@@ -256,6 +256,40 @@ async fn an_unknown_key_is_a_reason_to_read() {
     assert_eq!(count(&cluster, "GET"), before + 2);
 }
 
+/// T-23: a read that was abandoned, as its caller left, is none. Whoever waited for
+/// it reads, a few seconds after it began.
+#[tokio::test(start_paused = true)]
+async fn an_abandoned_read_counts_for_nobody() {
+    let cluster = cluster(empty());
+    let first = pod(&cluster);
+    pass(EVERY / 2).await;
+    cluster.store(SECRET, empty());
+    let second = pod(&cluster);
+    quiet().await;
+    let token = second.sign().unwrap();
+    let before = count(&cluster, "GET");
+    let asking = || {
+        let (key, came) = (first.key.clone(), first.now());
+        let mut asking = JoinSet::new();
+        asking.spawn(async move { key.read_since(came).await });
+        asking
+    };
+    cluster.fall_silent();
+    let leaves = asking();
+    quiet().await;
+    assert_eq!(count(&cluster, "GET"), before + 1);
+    let mut stays = asking();
+    quiet().await;
+    drop(leaves);
+    cluster.speak_again();
+    pass(READ_AGAIN.saturating_sub(Duration::from_millis(1))).await;
+    assert_eq!(count(&cluster, "GET"), before + 1, "only just");
+    pass(Duration::from_millis(1)).await;
+    assert_eq!(count(&cluster, "GET"), before + 2);
+    assert!(stays.try_join_next().is_some());
+    assert_eq!(first.check(&token), Ok(()));
+}
+
 /// While the API server can't be asked, the key in memory goes on.
 #[tokio::test(start_paused = true)]
 async fn the_key_outlives_the_api_server() {

@@ -120,6 +120,11 @@ impl Cluster {
         self.state.lock().is_silent = true;
     }
 
+    /// From now on calls are answered again.
+    pub(crate) fn speak_again(&self) {
+        self.state.lock().is_silent = false;
+    }
+
     /// What was asked so far.
     pub(crate) fn calls(&self) -> Vec<Call> {
         self.state.lock().calls.clone()
