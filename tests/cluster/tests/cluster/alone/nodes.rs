@@ -11,6 +11,7 @@ use napwake_testkit::{
     apps::{App, service},
     callers, ensure, managed, place,
     place::Place,
+    wait,
 };
 use serde_json::json;
 
@@ -22,6 +23,9 @@ use crate::{
 /// Where the control plane's network is on the nodes' own: callers of the tests come
 /// from there, as if from outside.
 const OUTSIDE: &str = "10.0.0.254";
+
+/// The node through which the tests reach Services.
+const FIRST: &str = "n1";
 
 /// Each node's own IPv4 address, by its name.
 async fn nodes(place: &Place) -> Result<BTreeMap<String, String>> {
@@ -147,6 +151,65 @@ async fn a_drained_node_loses_no_connection() {
         Ok(())
     })
     .await;
+}
+
+/// DRAIN-05, ROUTE-64: a node that runs a doorman pod falls off the network without a
+/// word. Once Kubernetes takes it for lost, slices name the doorman pod that is left,
+/// and a paused Service is woken through it; they name both when the node is back.
+#[tokio::test]
+async fn slices_leave_a_node_that_is_lost_and_name_it_when_it_is_back() {
+    place::with("lost", async |place| {
+        let own = Own::of(&place);
+        own.until_settled(Part::Doorman).await?;
+        setup::asleep(&place, &App::new("web", "http")).await?;
+        let (node, lost) = beyond_the_first(&own).await?;
+        let both = until_named(&place, |named| named.len() == 2).await?;
+        ensure!(both.is_superset(&lost), "{both:?} {lost:?}");
+        wire(&node, "down").await?;
+        let without = async {
+            until_named(&place, |named| named.len() == 1 && named.is_disjoint(&lost)).await?;
+            setup::request(&place, "web").await
+        };
+        let without = without.await;
+        wire(&node, "up").await?;
+        without.with_context(|| format!("without {node}"))?;
+        own.until_settled(Part::Doorman).await?;
+        managed::pause_routed(&place, "web").await?;
+        until_named(&place, |named| *named == both).await?;
+        setup::request(&place, "web").await?;
+        Ok(())
+    })
+    .await;
+}
+
+/// A node with a doorman pod by which the tests don't reach Services, and that pod's
+/// addresses.
+async fn beyond_the_first(own: &Own) -> Result<(String, BTreeSet<String>)> {
+    let pods = own.pods(Part::Doorman).await?.into_iter();
+    let mut beyond = pods.filter_map(|pod| {
+        let node = pod.spec?.node_name.filter(|node| node != FIRST)?;
+        let addresses = pod.status?.pod_ips?.into_iter().map(|ip| ip.ip);
+        Some((node, addresses.collect()))
+    });
+    beyond.next().context("a doorman pod on another node")
+}
+
+/// Cuts the node's wire to all others, or mends it.
+async fn wire(node: &str, state: &str) -> Result<()> {
+    let wire = format!("lan-{node}");
+    callers::run("ip", &["link", "set", &wire, state])
+        .await?
+        .ok()?;
+    Ok(())
+}
+
+/// Waits until the slices of `web` name such doorman pods.
+async fn until_named(
+    place: &Place,
+    is_so: impl Fn(&BTreeSet<String>) -> bool,
+) -> Result<BTreeSet<String>> {
+    let named = || slices::doormen(place, "web");
+    wait::until("the slices' doorman pods", managed::PATIENCE, named, is_so).await
 }
 
 /// Drains the node, waits until the doorman is whole without it, and lets it be used
