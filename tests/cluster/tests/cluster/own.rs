@@ -49,6 +49,11 @@ pub(crate) enum Eviction {
     Refused,
 }
 
+/// Whether nobody has asked the pod to end.
+pub(crate) fn stays(pod: &Pod) -> bool {
+    pod.metadata.deletion_timestamp.is_none()
+}
+
 /// Napwake as it's installed.
 #[derive(Clone)]
 pub(crate) struct Own {
@@ -75,14 +80,14 @@ impl Own {
     /// The names of those that stay.
     pub(crate) async fn staying(&self, part: Part) -> Result<BTreeSet<String>> {
         let pods = self.pods(part).await?.into_iter();
-        let staying = pods.filter(|pod| pod.metadata.deletion_timestamp.is_none());
+        let staying = pods.filter(stays);
         Ok(staying.map(|pod| pod.name_any()).collect())
     }
 
     /// The names of those that are asked to end and haven't yet.
     async fn leaving(&self, part: Part) -> Result<BTreeSet<String>> {
         let pods = self.pods(part).await?.into_iter();
-        let leaving = pods.filter(|pod| pod.metadata.deletion_timestamp.is_some());
+        let leaving = pods.filter(|pod| !stays(pod));
         Ok(leaving.map(|pod| pod.name_any()).collect())
     }
 

@@ -16,7 +16,7 @@ use napwake_testkit::{
 };
 
 use crate::{
-    own::{Eviction, Own, Part},
+    own::{self, Eviction, Own, Part},
     setup, slices, steady,
 };
 
@@ -135,11 +135,13 @@ async fn ask_until(place: &Place, app: &App, over: &Cell<bool>) -> Result<usize>
 async fn until_replaced(own: &Own, old: &BTreeSet<String>) -> Result<BTreeMap<String, Pod>> {
     let seen = std::cell::RefCell::new(BTreeMap::new());
     let probe = async || {
+        let whole = own.is_whole(Part::Doorman).await? && own.is_whole(Part::Operator).await?;
+        // Looked at after that, and once: what is seen last must show all of it.
         let pods = own.pods(Part::Doorman).await?;
+        let staying = pods.iter().filter(|pod| own::stays(pod));
+        let stays: BTreeSet<_> = staying.map(ResourceExt::name_any).collect();
         seen.borrow_mut()
             .extend(pods.into_iter().map(|pod| (pod.name_any(), pod)));
-        let stays = own.staying(Part::Doorman).await?;
-        let whole = own.is_whole(Part::Doorman).await? && own.is_whole(Part::Operator).await?;
         Ok((whole, stays))
     };
     let is_over = |(whole, stays): &(bool, BTreeSet<String>)| *whole && stays.is_disjoint(old);
