@@ -7,6 +7,7 @@ mod load;
 mod nginx;
 mod report;
 mod server;
+mod threads;
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -136,6 +137,8 @@ pub(crate) async fn run(arguments: &Arguments) -> Result<()> {
     print(&format!(
         "Machine: {machine}; load average {load} at the start"
     ))?;
+    say("giving the doorman one thread…");
+    threads::one(&client).await?;
     say("making what is answered for…");
     let names = [ASKS, WAKES].map(str::to_owned);
     let field = Field::make(client.clone(), &names, Kind::After(NEVER)).await?;

@@ -46,10 +46,14 @@ pub(crate) async fn of_napwake(client: &Client) -> Result<BTreeMap<String, Held>
     Ok(held)
 }
 
+/// The doorman's pods.
+pub(crate) async fn doormen(client: &Client) -> Result<Vec<Pod>> {
+    pods(client, &format!("{CONTROL_PLANE}={DOORMAN}")).await
+}
+
 /// A doorman's pod, and its process.
 pub(crate) async fn doorman(client: &Client) -> Result<(Pod, u32)> {
-    let labels = format!("{CONTROL_PLANE}={DOORMAN}");
-    let pod = pods(client, &labels).await?.into_iter().next();
+    let pod = doormen(client).await?.into_iter().next();
     let pod = pod.context("Napwake has no doorman")?;
     let process = process(&pod, &processes())?;
     Ok((pod, process))
