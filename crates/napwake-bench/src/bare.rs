@@ -16,7 +16,7 @@ use crate::clock::{Clock, Millis};
 use crate::field::{self, Field};
 
 /// An annotation that nobody reads, as long as a stamp is.
-const MARK: &str = "napwake.dev/bench-floor";
+pub(crate) const MARK: &str = "napwake.dev/bench-floor";
 
 impl Field {
     /// Makes what [`Field::write_barely`] scales, for so many at once.

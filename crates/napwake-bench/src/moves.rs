@@ -4,6 +4,7 @@
 //! Owns the order of what is done. Judges nothing.
 
 mod book;
+mod floor;
 mod report;
 mod view;
 
@@ -49,12 +50,14 @@ pub(crate) struct Arguments {
     alone: usize,
 }
 
-/// Pauses asked for so many at once: for each, from the decision until its slices
-/// stood.
+/// Pauses asked for so many at once.
 #[derive(Debug, Default)]
 pub(crate) struct Pauses {
     pub(crate) at_once: usize,
+    /// For each, from the decision until its slices stood.
     pub(crate) took: Vec<Millis>,
+    /// For as many at once, two writes by a client that decides nothing.
+    pub(crate) bare: Vec<Millis>,
 }
 
 /// All slices leave one doorman pod, and take in the one that follows it.
@@ -64,6 +67,8 @@ pub(crate) struct Move {
     pub(crate) left: Millis,
     /// From the next one's Ready until every slice named it.
     pub(crate) joined: Millis,
+    /// Right before, for as many slices, a write each by a client that decides nothing.
+    pub(crate) bare: Millis,
 }
 
 /// Moves of so many Services.
@@ -88,11 +93,11 @@ pub(crate) async fn run(arguments: &Arguments) -> Result<()> {
         asleep: 0,
         alone: Pauses {
             at_once: 1,
-            took: Vec::new(),
+            ..Pauses::default()
         },
         together: Pauses {
             at_once: AT_ONCE,
-            took: Vec::new(),
+            ..Pauses::default()
         },
     };
     tokio::select! {
@@ -139,32 +144,40 @@ impl Farm {
         say(&format!("making and pausing {count} workloads…"));
         let names = field::names(count);
         let field = Field::make(self.client.clone(), &names, Kind::Nowhere).await?;
+        field.make_spare(AT_ONCE.min(count)).await?;
         let single = alone.saturating_sub(self.asleep).min(count);
         let (single, rest) = names.split_at(single);
         for name in single {
-            let took = self.pause(&field, std::slice::from_ref(name)).await?;
+            let (bare, took) = self.pause(&field, std::slice::from_ref(name)).await?;
+            self.alone.bare.extend(bare);
             self.alone.took.extend(took);
         }
         for names in rest.chunks(AT_ONCE) {
-            let took = self.pause(&field, names).await?;
+            let (bare, took) = self.pause(&field, names).await?;
+            self.together.bare.extend(bare);
             self.together.took.extend(took);
         }
         self.asleep += count;
         Ok(())
     }
 
-    /// Pauses these at once, and says how long each waited for its slices.
-    async fn pause(&self, field: &Field, names: &[String]) -> Result<Vec<Millis>> {
+    /// Pauses these at once, and says how long each waited for its slices; before that,
+    /// how long as many bare writes took.
+    async fn pause(&self, field: &Field, names: &[String]) -> Result<(Vec<Millis>, Vec<Millis>)> {
         let keys: Vec<_> = names
             .iter()
             .map(|name| Key::new(&field.namespace, name))
             .collect();
         self.view.wait_for_managed(&keys).await?;
+        let apps: Vec<_> = names.iter().map(String::as_str).collect();
+        let bare = field.write_barely(self.clock, &apps).await?;
         field.pause(self.clock, names).await?;
-        self.view.wait_for_slices(&keys).await
+        Ok((bare, self.view.wait_for_slices(&keys).await?))
     }
 
+    /// Ends a doorman pod, and says how soon all slices had left it, and named the next.
     async fn move_all(&self) -> Result<Move> {
+        let bare = floor::write_slices(&self.client, self.clock).await?;
         let (name, address) = self.view.a_doorman(DOORMEN).await?;
         let pods: Api<Pod> = Api::namespaced(self.client.clone(), NAMESPACE);
         let deleted = pods.delete(&name, &DeleteParams::default()).await;
@@ -175,7 +188,7 @@ impl Farm {
             !self.view.is_named(address),
             "{address} is named again by a slice"
         );
-        Ok(Move { left, joined })
+        Ok(Move { left, joined, bare })
     }
 }
 
