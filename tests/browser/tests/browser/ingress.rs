@@ -31,14 +31,16 @@ async fn asleep_behind(place: &Place, more: Value) -> Result<Ingress> {
 }
 
 /// ASK-79, ASK-80: with HTTP/2 and HTTPS up to the ingress, and HTTP/1.1 behind
-/// it, page and click work. TOKEN-02: with a prefix taken off on the way, too.
+/// it, page and click work, by way of the waking-up page (PAGE-06). TOKEN-02: with a
+/// prefix taken off on the way, too.
 #[rstest]
 #[tokio::test]
 async fn a_click_wakes_behind_https_and_http2(
     #[values(Kind::Chromium, Kind::Firefox, Kind::WebKit)] kind: Kind,
 ) {
     place::with("https", async |place| {
-        asleep(&place, &App::new("web", "http"), asks()).await?;
+        let app = App::new("web", "http").arg("-ready-after=8s");
+        asleep(&place, &app, asks()).await?;
         let ingress = Ingress::start(&place).await?;
         let more = without_prefix("/team-a");
         ingress.serve(&place, "web", "/team-a", more).await?;
@@ -48,6 +50,8 @@ async fn a_click_wakes_behind_https_and_http2(
             let page = browser.page().await?;
             ensure!(page.is_asleep() && page.url == url, "{page:#?}");
             browser.press().await?;
+            let waking = browser.until("the waking-up page", Page::is_waking);
+            ensure!(waking.await?.url == url);
             let end = browser.until("the app's page", |page| page.is_of_app("web"));
             ensure!(end.await?.url == url);
             Ok(())
@@ -148,11 +152,12 @@ async fn another_sites_form_wakes_nothing(
 
 /// ASK-75: a spider that reads the page and posts its token wakes nothing, though
 /// it calls itself a browser.
+#[rstest]
 #[tokio::test]
-async fn a_spider_that_posts_the_token_wakes_nothing() {
+async fn a_spider_that_posts_the_token_wakes_nothing(#[values("http", "https")] scheme: &str) {
     place::with("spider", async |place| {
         let ingress = asleep_behind(&place, json!({})).await?;
-        let url = format!("https://{HOST}/x");
+        let url = format!("{scheme}://{HOST}/x");
         let agent = [
             "--user-agent",
             crate::FIREFOX,
