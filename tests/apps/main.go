@@ -3,7 +3,7 @@
 //
 // -mode http, tls, grpc, ws or tcp. Every mode can listen late (-listen-after),
 // be Ready late (-ready-after, -refuse-probes) and serve on after SIGTERM
-// (-serve-on).
+// (-serve-on). With -get it serves nothing, and asks for a URL.
 package main
 
 import (
@@ -32,6 +32,7 @@ type options struct {
 	readyHost   string
 	// refuseProbes is how many probes are refused, whenever they come.
 	refuseProbes int
+	get          string
 }
 
 func parse() options {
@@ -46,12 +47,19 @@ func parse() options {
 	flag.BoolVar(&o.neverReady, "never-ready", false, "the readiness endpoint always fails")
 	flag.StringVar(&o.readyHost, "ready-host", "", "only a host whose name ends so gets Ready")
 	flag.IntVar(&o.refuseProbes, "refuse-probes", 0, "how many probes the readiness endpoint refuses")
+	flag.StringVar(&o.get, "get", "", "ask for this URL, and serve nothing")
 	flag.Parse()
 	return o
 }
 
 func main() {
 	o := parse()
+	if o.get != "" {
+		if err := get(o.get); err != nil {
+			log.Fatal(err)
+		}
+		return
+	}
 	serve, ok := modes[o.mode]
 	if !ok {
 		fmt.Fprintf(os.Stderr, "unknown mode %q\n", o.mode)

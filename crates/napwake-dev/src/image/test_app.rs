@@ -19,6 +19,10 @@ pub fn program(progress: &Progress) -> Result<PathBuf, ToolError> {
         ("go.mod", include_str!("../../../../tests/apps/go.mod")),
         ("go.sum", include_str!("../../../../tests/apps/go.sum")),
         ("main.go", include_str!("../../../../tests/apps/main.go")),
+        (
+            "client.go",
+            include_str!("../../../../tests/apps/client.go"),
+        ),
         ("ready.go", include_str!("../../../../tests/apps/ready.go")),
         ("http.go", include_str!("../../../../tests/apps/http.go")),
         ("tls.go", include_str!("../../../../tests/apps/tls.go")),

@@ -16,10 +16,11 @@ use crate::{files, helm, install, run, user_agents, workspace};
 
 /// Stock clients, the servers that run as pods from the node's `/usr`, and what counts
 /// packets.
-const NEEDS: [Need; 13] = [
+const NEEDS: [Need; 15] = [
     Need::program("setpriv", "util-linux"),
     Need::program("nft", "nftables"),
     Need::program("curl", "curl"),
+    Need::program("wget", "wget"),
     Need::program("psql", "postgresql-client"),
     Need::program("redis-cli", "redis-tools"),
     Need::program("redis-server", "redis-server"),
@@ -32,6 +33,10 @@ const NEEDS: [Need; 13] = [
     Need::file(
         &["/usr/lib/python3/dist-packages/websockets"],
         "python3-websockets",
+    ),
+    Need::file(
+        &["/usr/lib/python3/dist-packages/requests"],
+        "python3-requests",
     ),
     Need::file(&["/usr/lib/postgresql/15/bin/postgres"], "postgresql-15"),
 ];

@@ -19,6 +19,7 @@ mod limits;
 mod new_key;
 mod observe;
 mod pass;
+mod programs;
 mod protocols;
 mod proxied;
 mod ready;

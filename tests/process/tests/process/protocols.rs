@@ -18,7 +18,7 @@ use tokio::{
 };
 
 /// A server at a pod's address. Dropping it ends its process.
-struct Server {
+pub(crate) struct Server {
     address: SocketAddr,
     child: Child,
     _folder: TempDir,
@@ -84,7 +84,7 @@ impl Server {
     }
 
     /// The test app in one of its modes.
-    async fn app(world: &World, family: Family, mode: &str) -> Result<Self> {
+    pub(crate) async fn app(world: &World, family: Family, mode: &str) -> Result<Self> {
         let app = std::env::var("NAPWAKE_TEST_APP").context("NAPWAKE_TEST_APP must be set")?;
         // Where it was built, somebody without rights may not look.
         let folder = tempfile::tempdir()?;
@@ -103,7 +103,12 @@ const NOBODY: u32 = 65_534;
 
 /// Runs a client of `server` while its pod isn't Ready; makes it Ready once the
 /// client has woken the workload.
-async fn first_call<F>(world: &World, running: &Server, family: Family, client: F) -> Result<()>
+pub(crate) async fn first_call<F>(
+    world: &World,
+    running: &Server,
+    family: Family,
+    client: F,
+) -> Result<()>
 where
     F: AsyncFnOnce(SocketAddr) -> Result<()>,
 {
