@@ -136,6 +136,10 @@ async fn many_slices_move_at_once() {
         let targets = futures::future::try_join_all(targets).await?;
         course::pause_all(place, &targets).await?;
         until_at(stage, COUNT, &[0, 1]).await?;
+        // Nothing else of theirs is left to be written, and held in its place.
+        for target in &targets {
+            course::reason(place, &target.name, "DoormanRouted").await?;
+        }
         let before = stage.operator.writes().len();
         stage.operator.way().hold_patches();
         pods::stands(place, doormen::SECOND, Standing::NotReady).await?;

@@ -49,8 +49,9 @@ async fn a_pause_goes_in_order() {
         // One that is being deleted is still there.
         pods::stands(place, "web-1", Standing::Terminating).await?;
         target.report().await?;
-        managed::respec(place, "web", json!({"wake": {"maxWait": "31s"}})).await?;
-        let early = managed::status(place, "web").await?;
+        let changed = json!({"wake": {"maxWait": "31s"}});
+        let changed = managed::respec(place, "web", changed).await?;
+        let early = managed::observed(place, "web", changed).await?;
         ensure!(early.phase == Some(Phase::Pausing), "{early:#?}");
         pods::end(place, "web-1").await?;
         let paused = managed::phase(place, "web", Phase::Paused).await?;

@@ -9,8 +9,10 @@ use napwake_api::names::{self, signal};
 use napwake_testkit::{
     Context, Result,
     apps::{App, Kind, service},
-    ensure, managed,
+    ensure,
+    managed::{self, PATIENCE},
     place::Place,
+    wait,
 };
 use napwake_tests_process::{hosts::Family, operator::Operator, world::World};
 use serde_json::json;
@@ -45,6 +47,7 @@ async fn a_pause_routes_each_service_that_selects_its_pods() {
             let stamp = managed::annotation(place, &target.name, signal::LAST_REQUEST).await?;
             ensure!(stamp.is_none(), "the connect check woke it: {stamp:?}");
         }
+        until_they_name_both(place).await?;
         slices_are_right(stage.world).await?;
         slices_came_first(&stage.operator)?;
 
@@ -84,6 +87,17 @@ async fn services(place: &Place) -> Result<Vec<(String, Option<String>, Vec<Stri
         found.push((name.to_owned(), service.resource_version(), addresses));
     }
     Ok(found)
+}
+
+/// Waits until each slice names both doormen: one that is long in listening comes later.
+async fn until_they_name_both(place: &Place) -> Result<()> {
+    let probe = || slices::all(place);
+    let name_both = |found: &Vec<EndpointSlice>| {
+        let mut counts = found.iter().map(|one| slices::addresses(one).len());
+        counts.all(|count| count == 2)
+    };
+    wait::until("both doormen in each slice", PATIENCE, probe, name_both).await?;
+    Ok(())
 }
 
 async fn slices_are_right(world: &World) -> Result<()> {
@@ -161,7 +175,8 @@ fn slices_came_first(operator: &Operator) -> Result<()> {
         let is_it = |index: &usize| {
             let write = &writes[*index];
             let named = &write.body["metadata"]["labels"][names::slice::SERVICE_NAME];
-            write.path.contains("/endpointslices") && named == service
+            let is_new = write.method == "POST" && write.path.contains("/endpointslices");
+            is_new && named == service
         };
         (0..writes.len()).rfind(is_it)
     };

@@ -19,7 +19,7 @@ use kube::{
     runtime::{WatchStreamExt, watcher},
 };
 use napwake_api::{ManagedWorkload, names::signal};
-use napwake_testkit::{Context, Result, ensure, managed::PATIENCE, place::Place, wait};
+use napwake_testkit::{Result, ensure, managed::PATIENCE, place::Place, wait};
 use serde::de::DeserializeOwned;
 use tokio::task::JoinSet;
 
@@ -73,31 +73,27 @@ impl History {
         }
     }
 
-    /// Waits until all of this has happened, and sees that it was in this order
-    /// when each is taken where it last came.
+    /// Waits until all of this has happened, in this order when each is taken where it
+    /// last came: what one watch has shown may be older than what another has, and their
+    /// order is known once both are there.
     pub(crate) async fn has_in_order(&self, expected: &[&str]) -> Result<()> {
-        let has_all = |told: &Told| {
-            let is_there = |word: &&str| told.news.iter().any(|told| told == word);
-            expected.iter().all(is_there) || !told.ended.is_empty()
-        };
+        let is_over = |told: &Told| told.has_in_order(expected) || !told.ended.is_empty();
         let probe = || async { Ok(self.told()) };
-        let what = format!("all of {expected:?}");
-        let told = wait::until(&what, PATIENCE, probe, has_all).await?;
-        let Told { news: told, ended } = told;
+        let what = format!("all of {expected:?}, in this order");
+        let Told { news, ended } = wait::until(&what, PATIENCE, probe, is_over).await?;
         ensure!(
             ended.is_empty(),
-            "the watches of {ended:?} ended: {told:#?}"
-        );
-        let places = expected
-            .iter()
-            .map(|word| told.iter().rposition(|told| told == word));
-        let places: Option<Vec<_>> = places.collect();
-        let places = places.context("all of it")?;
-        ensure!(
-            places.is_sorted(),
-            "not in the order {expected:?}: {told:#?}"
+            "the watches of {ended:?} ended: {news:#?}"
         );
         Ok(())
+    }
+}
+
+impl Told {
+    fn has_in_order(&self, expected: &[&str]) -> bool {
+        let last = |word: &&str| self.news.iter().rposition(|told| told == word);
+        let places: Option<Vec<_>> = expected.iter().map(last).collect();
+        places.is_some_and(|places| places.is_sorted())
     }
 }
 
