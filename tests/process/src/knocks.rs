@@ -26,11 +26,8 @@ impl Knocks {
     /// Counts those to any of these ports.
     pub async fn count_at_any(ip: IpAddr, ports: RangeInclusive<u16>) -> Result<Self> {
         let (first, last) = ports.into_inner();
-        let name: String = ip
-            .to_string()
-            .chars()
-            .filter(char::is_ascii_alphanumeric)
-            .collect();
+        // 10.88.1.12 and 10.88.11.2 aren't one.
+        let name = ip.to_string().replace(['.', ':'], "_");
         let table = format!("napwake_test_{name}_{first}");
         let family = if ip.is_ipv4() { "ip" } else { "ip6" };
         let rules = format!(

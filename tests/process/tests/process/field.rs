@@ -243,7 +243,10 @@ async fn bodies_arrive_whole_after_refusals() {
             });
         }
         let refused = || async { Ok(doorman.log().matches("no pod took the connection").count()) };
-        wait::until("refusals", SOON, refused, |count| *count >= 3 * posts.len()).await?;
+        wait::until("refusals", 3 * SOON, refused, |count| {
+            *count >= 3 * posts.len()
+        })
+        .await?;
         let kept = doorman.metric("napwake_doorman_held_bytes", &[]).await?;
         ensure!(kept < 33.0 * 1_048_576.0, "{kept} bytes are kept");
         let upstream = Upstream::listening(world.pod(0)).await?;

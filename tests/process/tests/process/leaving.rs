@@ -12,7 +12,10 @@ use napwake_tests_process::{
 };
 use rstest::rstest;
 
-use crate::bytes::{client_hello, filled, postgres_startup};
+use crate::{
+    bytes::{client_hello, filled, postgres_startup},
+    limits::is_turned_off,
+};
 
 /// HOLD-33, HOLD-34, field case 33: a caller that closed is never passed on,
 /// whatever it speaks; its place is free at once, the wake goes on, and nobody
@@ -68,7 +71,7 @@ async fn one_that_shuts_its_sending_side_is_dropped() {
         let mut caller = Caller::calling(world.caller(0), route.at(&doorman), GET).await?;
         route.stamped().await?;
         caller.shut().await?;
-        let ending = caller.ending(Duration::from_secs(2)).await?;
+        let ending = caller.ending(SOON).await?;
         ending.nothing_sent()?;
         doorman.holds(0).await?;
         route
@@ -97,10 +100,7 @@ async fn the_place_of_one_that_leaves_is_free_at_once() {
         }
         doorman.holds(256).await?;
         let mut refused = Caller::connect(world.caller(3), to).await?;
-        refused
-            .ending(Duration::from_secs(2))
-            .await?
-            .nothing_sent()?;
+        is_turned_off(&refused.ending(SOON).await?)?;
         let mut elsewhere = Caller::calling(world.caller(0), other.at(&doorman), GET).await?;
         elsewhere.is_held_for(Duration::from_millis(200)).await?;
         drop(elsewhere);

@@ -4,7 +4,7 @@ use std::{net::SocketAddr, time::Duration};
 
 use napwake_tests_process::{
     Result, SOON,
-    caller::{Caller, GET},
+    caller::{Caller, Ending, GET},
     doorman::Doorman,
     ensure,
     route::{Route, Standing},
@@ -32,7 +32,15 @@ async fn callers(world: &World, source: u16, to: SocketAddr, count: usize) -> Re
 /// That another caller is closed at once with nothing sent.
 async fn is_closed(world: &World, source: u16, to: SocketAddr) -> Result<()> {
     let mut caller = Caller::connect(world.caller(source), to).await?;
-    caller.ending(Duration::from_secs(2)).await?.nothing_sent()
+    is_turned_off(&caller.ending(SOON).await?)
+}
+
+/// That nothing was sent, and that it ended before its silence was judged, which is
+/// after three seconds.
+pub(crate) fn is_turned_off(ending: &Ending) -> Result<()> {
+    ending.nothing_sent()?;
+    ensure!(ending.after < Duration::from_secs(3), "{ending:?}");
+    Ok(())
 }
 
 /// That another caller is held.
@@ -140,6 +148,7 @@ async fn no_header_changes_the_source() {
         );
         let mut other = Caller::calling(world.caller(1), to, from.as_bytes()).await?;
         other.is_held_for(Duration::from_millis(300)).await?;
+        route.stamped().await?;
         let stamped = route.last_request_from().await?;
         ensure!(stamped == Some(world.caller(0).to_string()), "{stamped:?}");
         Ok(())

@@ -137,6 +137,8 @@ async fn the_wait_is_recorded() {
             .await?;
         let doorman = world.doorman().await?;
         let mut caller = Caller::calling(world.caller(0), route.at(&doorman), GET).await?;
+        // It may take the doorman a moment to accept it.
+        doorman.holds(1).await?;
         caller.is_held_for(Duration::from_secs(5)).await?;
         route
             .backend("web-1", world.pod(0), Standing::Ready)

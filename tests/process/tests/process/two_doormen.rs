@@ -1,6 +1,9 @@
 //! Two doormen beside each other: one key, one wake a minute, one count.
 
-use std::net::{IpAddr, SocketAddr};
+use std::{
+    net::{IpAddr, SocketAddr},
+    time::Duration,
+};
 
 use futures::future::try_join_all;
 use k8s_openapi::api::core::v1::Event;
@@ -189,6 +192,9 @@ async fn a_new_key_takes_over() {
     .await;
 }
 
+/// A doorman writes what it counts after five seconds, and a minute after that.
+const A_MINUTE: Duration = Duration::from_secs(75);
+
 /// What the annotation counts.
 async fn counted(world: &World, name: &str) -> Result<Option<TurnedAway>> {
     let text = managed::annotation(&world.place, name, signal::TURNED_AWAY).await?;
@@ -242,7 +248,7 @@ async fn what_both_turned_away_is_counted_once() {
         }
         let probe = || counted(world, "web");
         let all = |found: &Option<TurnedAway>| found.as_ref().is_some_and(|it| it.requests >= 10);
-        let found = wait::until("ten", SOON * 2, probe, all).await?;
+        let found = wait::until("ten", A_MINUTE, probe, all).await?;
         let found = found.context("a count")?;
         ensure!(found.requests == 10, "{found:?}");
         let object = world.place.api::<ManagedWorkload>().get("web").await?;

@@ -44,7 +44,7 @@ async fn a_crowd_wakes_once() {
         ensure!(upstream.count() == 200, "{} came", upstream.count());
         let stamps = world.api.stamps(&world.place.namespace);
         ensure!(stamps.len() <= 2, "{stamps:?}");
-        let told = world.events("WokenByRequest").await?;
+        let told = world.told("WokenByRequest", 1).await?;
         ensure!(told.len() == 1, "{told:?}");
         Ok(())
     })
