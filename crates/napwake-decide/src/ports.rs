@@ -163,11 +163,12 @@ impl Ports {
         let is_new = |claim: &&Claim| !assigned.contains_key(claim);
         let new: Vec<Claim> = claims.iter().filter(is_new).cloned().collect();
         let own = assigned.values().filter(|taken| taken.by.is_none()).count() + new.len();
-        self.check_caps(owner, own, self.own_drains(owner, &assigned))?;
+        self.check_caps(owner, own)?;
         if new.is_empty() {
             self.reserve(owner, &assigned);
             return Ok(assigned);
         }
+        self.check_drains(owner, own, self.own_drains(owner, &assigned))?;
         let mut own_rest = self.own_rest(owner, now);
         let mut picked = BTreeSet::new();
         for claim in new {
@@ -337,9 +338,7 @@ impl Ports {
         .count()
     }
 
-    /// What drains counts for the namespace, if less, or whoever renames the ports of a
-    /// Service over and over would use up everybody's.
-    fn check_caps(&self, owner: &WorkloadKey, own: usize, drains: usize) -> Result<(), Shortage> {
+    fn check_caps(&self, owner: &WorkloadKey, own: usize) -> Result<(), Shortage> {
         let Caps {
             per_workload,
             per_namespace,
@@ -360,8 +359,16 @@ impl Ports {
                 cap: per_namespace,
             });
         }
+        Ok(())
+    }
+
+    /// What drains counts for the namespace, if less, or whoever renames the ports of a
+    /// Service over and over would use up everybody's. Who takes none isn't asked: what
+    /// drains is over soon.
+    fn check_drains(&self, owner: &WorkloadKey, own: usize, drains: usize) -> Result<(), Shortage> {
+        let live = own + self.neighbours_hold(owner, Hold::Live);
         let with_drains = live + drains + self.neighbours_hold(owner, Hold::Draining);
-        let most = per_namespace.saturating_mul(WITH_DRAINS);
+        let most = self.caps.per_namespace.saturating_mul(WITH_DRAINS);
         if with_drains > most {
             return Err(Shortage::Drains {
                 ports: with_drains,

@@ -147,6 +147,17 @@ fn ports_that_drain_are_held_by_the_namespace() {
     assert!(ports.assign(&a, &claims("third", 2), at(0)).is_ok());
 }
 
+/// ROUTE-68: those who take nothing keep what they have, whatever else drains.
+#[test]
+fn what_is_held_is_kept_whatever_drains() {
+    let mut ports = Ports::new(SMALL);
+    let (a, b) = (owner("a", "a"), owner("a", "b"));
+    let held = ports.assign(&b, &claims("s", 2), at(0)).expect("ports");
+    let drains = (0..9u16).map(|n| route(&claim("old", n), 21_000 + n, RouteState::Draining));
+    ports.observe(&a, &status(drains.collect(), &[]));
+    assert_eq!(ports.assign(&b, &claims("s", 2), at(0)), Ok(held));
+}
+
 /// Two workloads whose ports are all that their namespace may hold.
 fn at_its_cap() -> (Ports, [WorkloadKey; 2]) {
     let mut ports = Ports::new(SMALL);
