@@ -18,10 +18,12 @@ use sha2::{Digest, Sha256};
 use crate::world::WorkloadKey;
 
 mod entry;
+mod gone;
 mod held;
 mod pool;
 
 use entry::{Entry, Hold, Use, recorded};
+use gone::Gone;
 use pool::Pool;
 
 /// How many ports may be held (SET-23, SET-24).
@@ -86,6 +88,7 @@ pub struct Ports {
     /// The owners of each port: one, unless two leaders gave it for a moment, or
     /// several share it (T-76).
     holders: BTreeMap<u16, BTreeSet<WorkloadKey>>,
+    gone: Gone,
     pool: Pool,
 }
 
@@ -129,11 +132,6 @@ impl Ports {
         }
     }
 
-    /// Forgets a ManagedWorkload that is gone.
-    pub fn forget(&mut self, owner: &WorkloadKey) {
-        self.give_up(owner, |_, _| true);
-    }
-
     /// How many ports are held or rest at `now`, for metrics.
     pub fn in_use(&self, now: Timestamp) -> usize {
         let is_busy = |owner: &WorkloadKey, port: u16| {
@@ -141,9 +139,10 @@ impl Ports {
             entry.is_some_and(|entry| entry.is_busy(now))
         };
         let ports = self.holders.iter();
-        ports
+        let held = ports
             .filter(|(port, owners)| owners.iter().any(|owner| is_busy(owner, **port)))
-            .count()
+            .count();
+        held + self.gone.count()
     }
 
     /// Finds a doorman port for each claim of `owner`, all or none (T-118).
@@ -159,6 +158,7 @@ impl Ports {
         claims: &BTreeSet<Claim>,
         now: Timestamp,
     ) -> Result<BTreeMap<Claim, Taken>, Shortage> {
+        self.rest_gone(now);
         let mut assigned = self.held(owner, claims, now);
         let is_new = |claim: &&Claim| !assigned.contains_key(claim);
         let new: Vec<Claim> = claims.iter().filter(is_new).cloned().collect();

@@ -245,6 +245,41 @@ fn a_resting_port_is_its_owners_alone() {
     assert!(other(&mut ports, 60).is_ok());
 }
 
+/// DRAIN-17, DRAIN-21, T-111: ports of a ManagedWorkload whose finalizer was taken off
+/// by hand are served for a while yet, and rest all the same: its callers would reach
+/// whoever got one of them.
+#[rstest]
+#[case::routed(RouteState::Routed)]
+#[case::draining(RouteState::Draining)]
+fn ports_of_one_that_is_gone_rest(#[case] state: RouteState) {
+    let (a, b) = (owner("a", "a"), owner("b", "b"));
+    let every = DOORMAN_PORTS.map(|port| route(&claim("s", port), port, state));
+    let mut ports = Ports::new(WIDE);
+    ports.observe(&a, &status(every.collect(), &[]));
+    ports.forget(&a);
+    let other = |ports: &mut Ports, second| ports.assign(&b, &claims("s", 1), at(second));
+    assert_eq!(other(&mut ports, 0), Err(Shortage::NoFreePort));
+    assert_eq!(other(&mut ports, 89), Err(Shortage::NoFreePort));
+    assert!(other(&mut ports, 90).is_ok());
+    check(&ports);
+}
+
+/// The same of one that goes in the midst of its rest, and one that is made again is
+/// another one.
+#[test]
+fn a_rest_outlasts_its_owner() {
+    let a = owner("a", "a");
+    let resting: Vec<(u16, i64)> = DOORMAN_PORTS.map(|port| (port, 60)).collect();
+    let mut ports = Ports::new(WIDE);
+    ports.observe(&a, &status(Vec::new(), &resting));
+    ports.forget(&a);
+    assert_eq!(
+        ports.assign(&a, &claims("s", 1), at(59)),
+        Err(Shortage::NoFreePort)
+    );
+    assert!(ports.assign(&a, &claims("s", 1), at(60)).is_ok());
+}
+
 #[test]
 fn a_draining_route_gets_its_port_back() {
     let a = owner("a", "a");

@@ -110,8 +110,10 @@ impl Index {
     }
 
     /// Begins a term as the leader: what earlier plans of this process reserved
-    /// and perhaps never wrote is forgotten (DRAIN-23).
+    /// and perhaps never wrote is forgotten (DRAIN-23). Ports of those that are gone
+    /// rest by this process's own memory alone.
     pub(crate) fn begin_term(&mut self, mut ports: Ports, now: Instant) {
+        ports.inherit(&self.ports);
         for observed in self.workloads.all(now) {
             let workload = &observed.workload;
             ports.observe(&workload.key, &workload.status);
@@ -186,12 +188,14 @@ impl Index {
         let old = self.workloads.look(&layer_key, now);
         change(&mut self.workloads, layer_key.clone());
         let new = self.workloads.look(&layer_key, now);
+        if let (Look::Known(old), Look::Known(new)) = (&old, &new)
+            && old.workload.uid != new.workload.uid
+        {
+            self.forget_workload(key);
+        }
         match &new {
             Look::Known(new) => self.ports.observe(key, &new.workload.status),
-            Look::Absent => {
-                self.ports.forget(key);
-                self.slice_ledger.forget(key);
-            }
+            Look::Absent => self.forget_workload(key),
             Look::Unknown(_) => {}
         }
         let is_unknown = |look: &Look<_>| matches!(look, Look::Unknown(_));
@@ -209,6 +213,11 @@ impl Index {
             concerns.extend(Concerns::of_peers(self, &key.namespace, now));
         }
         concerns
+    }
+
+    fn forget_workload(&mut self, key: &WorkloadKey) {
+        self.ports.forget(key);
+        self.slice_ledger.forget(key);
     }
 
     pub(crate) fn apply_target(&mut self, new: Arc<ObservedTarget>, now: Instant) -> Concerns {

@@ -391,8 +391,6 @@ fn a_term_begins_with_the_ports_that_statuses_record() {
     assert_eq!(index.ports.in_use(at), 2);
     index.begin_term(Ports::default(), now);
     assert_eq!(index.ports.in_use(at), 2);
-    index.delete_workload(&key("a"), "mw-a", now);
-    assert_eq!(index.ports.in_use(at), 1);
 }
 
 /// Only those made for a label have settings in annotations.
@@ -437,4 +435,23 @@ fn what_was_just_written_concerns_nobody_twice() {
     let concerns = index.wrote_target(written.clone(), now);
     assert_eq!(concerned(&concerns), [("a", Usual)]);
     assert_eq!(index.apply_target(written, now), Concerns::nobody());
+}
+
+/// T-111, DRAIN-21: one whose finalizer was taken off by hand leaves its port in use,
+/// whether or not it's seen that it was gone before another one was made; and whoever
+/// leads next in this process knows of it.
+#[rstest]
+#[case::gone(None)]
+#[case::made_again(Some(workload("a", 9, json!({"metadata": {"uid": "another"}}))))]
+fn one_that_goes_at_once_leaves_its_port_in_use(#[case] next: Option<Arc<ObservedWorkload>>) {
+    let (mut index, now) = (index(), Instant::now());
+    index.apply_workload(workload("a", 1, routed("Paused", "a", 20_000)), now);
+    match next {
+        Some(next) => index.apply_workload(next, now),
+        None => index.delete_workload(&key("a"), "mw-a", now),
+    };
+    let at = Timestamp::UNIX_EPOCH;
+    assert_eq!(index.ports.in_use(at), 1);
+    index.begin_term(Ports::default(), now);
+    assert_eq!(index.ports.in_use(at), 1);
 }
