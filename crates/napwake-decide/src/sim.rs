@@ -71,6 +71,8 @@ pub(crate) struct Cluster {
     pub(crate) deaf_in: Option<IpFamily>,
     /// Whether slice writes are refused.
     pub(crate) refusal: Option<SliceProblem>,
+    /// Whether slices can't be deleted.
+    pub(crate) is_lasting: bool,
     /// What admission makes of slices that are written.
     pub(crate) admission: Option<fn(&mut SliceSpec)>,
     /// What stalled operators have yet to write, and whether one does so now.

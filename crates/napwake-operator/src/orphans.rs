@@ -7,7 +7,7 @@ use std::{convert::Infallible, time::Duration};
 use napwake_cluster::plain;
 
 use crate::{
-    apply::{Applier, ApplyError},
+    apply::{Applier, ApplyError, Deleted},
     backoff::{Failures, Waits},
     leader::Term,
     observe::Key,
@@ -61,7 +61,16 @@ async fn look_at(applier: &Applier, term: &Term, key: &Key) -> Looked {
     };
     let (namespace, slice) = key;
     match applier.collect(term, &orphan).await {
-        Ok(()) => {
+        Ok(Deleted::Kept(error)) => {
+            tracing::warn!(
+                namespace,
+                slice,
+                error,
+                "can't delete what nobody stands for"
+            );
+            Looked::Failed
+        }
+        Ok(Deleted::Gone) => {
             let service = orphan.slice.spec.service.as_str();
             tracing::info!(namespace, slice, service, "nobody stands for it: deleted");
             Looked::Settled

@@ -128,3 +128,19 @@ fn where_nothing_can_be_woken_routes_go_at_once_and_ports_rest(#[case] target_go
     cluster.pass_secs(1);
     assert!(is_gone(&cluster));
 }
+
+/// T-130, DRAIN-21: but not while a slice stands that can't be taken away: whoever got
+/// its port would get its callers.
+#[test]
+fn a_slice_that_cannot_be_deleted_keeps_its_port() {
+    let mut cluster = paused();
+    cluster.is_lasting = true;
+    delete(&mut cluster);
+    cluster.app("api").target = None;
+    cluster.pass_secs(600);
+    assert_eq!(cluster.slices.len(), 1);
+    assert!(!is_gone(&cluster), "whose port is it?");
+    cluster.is_lasting = false;
+    cluster.pass_secs(300 + 60);
+    assert!(is_gone(&cluster));
+}

@@ -159,13 +159,14 @@ fn leave(route: &Route, found: &Found, own: &WorkloadKey, now: Timestamp) -> Lef
         Some(_) => return Left::Nothing,
         None => {}
     }
-    if found.mode == Mode::Vanish {
-        return rest(now);
+    // Whoever gets the port gets the callers whom a slice sends there.
+    if found.plan.is_pointed_at(&route.service, port) {
+        return Left::Route(route.clone());
     }
     match (&route.draining_until, route.state) {
+        _ if found.mode == Mode::Vanish => rest(now),
         (Some(until), RouteState::Draining) if until.0 <= now => rest(now),
         (Some(_), RouteState::Draining) => Left::Route(route.clone()),
-        _ if found.plan.is_pointed_at(&route.service, port) => Left::Route(route.clone()),
         _ => Left::Route(drain(route, now)),
     }
 }

@@ -18,6 +18,7 @@ pub(crate) fn empty() -> Cluster {
         unknown: BTreeSet::new(),
         deaf_in: None,
         refusal: None,
+        is_lasting: false,
         admission: None,
         stalled: Vec::new(),
         is_overtaken: false,

@@ -50,7 +50,7 @@ impl Cluster {
                 resource_version,
             } => {
                 let deleted = self.slices.get(slice).cloned();
-                self.delete_slice(slice, uid, resource_version)?;
+                self.delete_slice(name, slice, (uid, resource_version))?;
                 if let Some(deleted) = deleted {
                     self.check_let_go(name, &deleted.spec);
                     self.check_left_to_others(name, &deleted.spec);
@@ -228,7 +228,17 @@ impl Cluster {
         is_unchanged.then_some(target).ok_or(Conflict)
     }
 
-    fn delete_slice(&mut self, name: &str, uid: &str, version: &str) -> Result<(), Conflict> {
+    fn delete_slice(
+        &mut self,
+        app: &str,
+        name: &str,
+        (uid, version): (&str, &str),
+    ) -> Result<(), Conflict> {
+        if self.is_lasting {
+            let why = SliceProblem::Refused("the test says so".to_owned());
+            self.fail_slice(app, name, why);
+            return Err(Conflict);
+        }
         let is_it = |slice: &Slice| slice.uid == uid && slice.resource_version == version;
         match self.slices.get(name) {
             Some(slice) if !is_it(slice) => Err(Conflict),

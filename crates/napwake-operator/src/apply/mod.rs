@@ -42,7 +42,7 @@ use napwake_api::names::OPERATOR_FIELD_MANAGER;
 use napwake_decide::{Plan, World, Write};
 use napwake_kit::clock::Clock;
 
-pub(crate) use self::slices::SliceQueue;
+pub(crate) use self::slices::{Deleted, SliceQueue};
 use crate::{
     leader::Term, metrics::OperatorMetrics, probe::Prober, queue::Hurry, shared::Shared,
     tell::Teller,

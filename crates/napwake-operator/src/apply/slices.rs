@@ -96,6 +96,14 @@ enum Written {
     Failed(SliceProblem),
 }
 
+/// What became of a slice that was deleted.
+#[derive(Debug)]
+pub(crate) enum Deleted {
+    Gone,
+    /// It stands for now, for that reason.
+    Kept(String),
+}
+
 impl Applier {
     /// Creates the slice or writes over the one that was seen.
     pub(super) async fn apply_slice(
@@ -130,7 +138,8 @@ impl Applier {
         slice: &Found,
     ) -> Result<(), ApplyError> {
         let written = match self.delete(term, &key.namespace, slice).await {
-            Ok(()) => Written::Gone,
+            Ok(Deleted::Gone) => Written::Gone,
+            Ok(Deleted::Kept(why)) => Written::Failed(SliceProblem::Refused(why)),
             Err(ApplyError::Stale { source, .. }) => Written::Stale(plain(&source)),
             Err(ApplyError::Failed { source, .. }) => Written::Failed(refused(&source)),
             Err(error @ (ApplyError::NotLeader | ApplyError::WakeFirst)) => return Err(error),
@@ -145,7 +154,7 @@ impl Applier {
         &self,
         term: &Term,
         orphan: &ObservedSlice,
-    ) -> Result<(), ApplyError> {
+    ) -> Result<Deleted, ApplyError> {
         let slice = Found {
             name: orphan.slice.spec.name.clone(),
             uid: orphan.slice.uid.clone(),
@@ -154,8 +163,14 @@ impl Applier {
         self.delete(term, &orphan.namespace, &slice).await
     }
 
-    /// One that isn't there any more is deleted.
-    async fn delete(&self, term: &Term, namespace: &str, slice: &Found) -> Result<(), ApplyError> {
+    /// One that isn't there any more is deleted. One that a finalizer keeps sends callers
+    /// on, so it's there.
+    async fn delete(
+        &self,
+        term: &Term,
+        namespace: &str,
+        slice: &Found,
+    ) -> Result<Deleted, ApplyError> {
         let _turn = self.slices.turn(term).await?;
         self.begin(namespace, &slice.name);
         let params = DeleteParams::default().preconditions(Preconditions {
@@ -164,14 +179,21 @@ impl Applier {
         });
         let api = self.slice_api(namespace);
         match api.delete(&slice.name, &params).await {
-            Ok(_) => {}
+            Ok(answer) => {
+                let left = answer.left();
+                if let Some((left, why)) = left.and_then(|left| kept(&left).map(|why| (left, why)))
+                {
+                    self.wrote_slice(convert::slice(left));
+                    return Ok(Deleted::Kept(why));
+                }
+            }
             Err(kube::Error::Api(status)) if status.code == 404 => {}
             Err(source) => return Err(ApplyError::of("delete slice", source)),
         }
         let key = (namespace.to_owned(), slice.name.clone());
         self.shared
             .change(|index, now| index.deleted_slice(&key, &slice.uid, now));
-        Ok(())
+        Ok(Deleted::Gone)
     }
 
     async fn create_slice(&self, namespace: &str, slice: SliceSpec) -> Written {
@@ -350,6 +372,13 @@ fn why_not(problem: &SliceProblem) -> &str {
         SliceProblem::Foreign => "somebody else's has its name",
         SliceProblem::Refused(why) => why,
     }
+}
+
+/// What keeps a slice that was deleted, if anything does.
+fn kept(slice: &thin::EndpointSlice) -> Option<String> {
+    let finalizers = slice.metadata.finalizers.as_deref().unwrap_or_default();
+    let kept = !finalizers.is_empty();
+    kept.then(|| format!("it is kept by its finalizer {}", finalizers.join(", ")))
 }
 
 fn refused(error: &kube::Error) -> SliceProblem {

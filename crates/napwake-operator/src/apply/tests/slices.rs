@@ -191,6 +191,25 @@ async fn a_slice_is_deleted_only_as_it_was_seen(#[case] code: u16) {
     assert!(applied.world().slice_failures.is_empty());
 }
 
+/// DRAIN-21: one that a finalizer of somebody's keeps isn't gone: it sends callers to the
+/// doorman on, and its port may be nobody else's. That's said, and tried with backoff.
+#[tokio::test(start_paused = true)]
+async fn a_slice_that_a_finalizer_keeps_is_there() {
+    let kept = json!({"metadata": {
+        "deletionTimestamp": "2026-11-30T10:00:00Z", "finalizers": ["example.org/mirror"],
+    }});
+    let answers = |server| answer(server, 200, slice_json("a-o1", "a", 6, kept));
+    let (result, applied) = carry_out(vec![delete()], answers).await;
+    result.unwrap();
+    let slices = applied
+        .shared
+        .with(|index, now| index.all_slices(now).count());
+    assert_eq!(slices, 1);
+    let world = applied.world();
+    let why = "it is kept by its finalizer example.org/mirror".to_owned();
+    assert_eq!(world.slice_failures["a-o1"].why, SliceProblem::Refused(why));
+}
+
 /// One with its turn taken by others, and what ends its wait.
 async fn wait_for_a_turn(
     write: Write,
