@@ -232,8 +232,15 @@ impl Reconciler {
         asked.retain(|service, _| asks.contains(service));
         let at = self.clock.now();
         let serving = read_behind(&self.applier.client, namespace, &services).await;
-        self.shared
-            .with(|index, _| index.read_behind(namespace, asked, serving, at));
+        self.shared.with(|index, now| {
+            // Of one that was changed meanwhile the answer says nothing.
+            let services = services.iter();
+            let changed = services.filter(|one| !index.is_still(namespace, one, now));
+            for service in changed {
+                asked.remove(&service.name);
+            }
+            index.read_behind(namespace, asked, serving, at);
+        });
     }
 
     async fn count_pods(&self, world: &World) -> Seen<u32> {

@@ -359,6 +359,26 @@ async fn what_others_serve_is_read_first() {
     .await;
 }
 
+/// What was asked of one Service says nothing of another that was made under its name
+/// meanwhile: that's read anew.
+#[tokio::test(start_paused = true)]
+async fn what_is_read_of_a_service_made_again_does_not_count() {
+    asleep_behind(async |mut server, shared, _| {
+        let list = server.take().await;
+        assert_eq!(list.line, SLICES);
+        let another = service("a", "a", 9, json!({"metadata": {"uid": "another"}}));
+        shared.change(|index, now| index.apply_service(another, now));
+        let nobody = json!({
+            "apiVersion": "discovery.k8s.io/v1", "kind": "EndpointSliceList",
+            "metadata": {}, "items": [],
+        });
+        server.reply(200, &nobody);
+        assert_eq!(server.answer(200, nobody).await.line, SLICES);
+        assert_eq!(server.refuse(409, "Conflict").await.line, STATUS);
+    })
+    .await;
+}
+
 /// ROUTE-39: a wake waits for no such read, and leads straight to one scale write.
 #[tokio::test(start_paused = true)]
 async fn a_wake_passes_a_read_of_who_serves() {

@@ -30,6 +30,7 @@ use super::{
     },
     ingresses::ObservedIngress,
     layered::{Key, Layered, Look},
+    neighbors::has_the_same_pods,
     slice_ledger::SliceLedger,
 };
 
@@ -308,7 +309,9 @@ impl Index {
         let old = self.services.look(key, now).known();
         change(&mut self.services, key.clone());
         let new = self.services.look(key, now).known();
-        if new.is_none() {
+        // Who served it says nothing of another one, nor of one that selects other pods.
+        let stays = old.as_ref().zip(new.as_ref());
+        if !stays.is_some_and(|(old, new)| has_the_same_pods(&old.service, &new.service)) {
             self.behind.remove(key);
         }
         let is_same = |old: &ObservedService, new: &ObservedService| old.service == new.service;

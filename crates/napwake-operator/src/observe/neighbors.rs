@@ -56,6 +56,13 @@ impl Index {
             .collect()
     }
 
+    /// Whether that Service still selects what it did, and wasn't made again.
+    pub(crate) fn is_still(&self, namespace: &str, service: &Service, now: Instant) -> bool {
+        let key = (namespace.to_owned(), service.name.clone());
+        let found = self.look_service(&key, now).known();
+        found.is_some_and(|found| has_the_same_pods(&found.service, service))
+    }
+
     /// It was read, from `at` on, who serves these Services.
     pub(crate) fn read_behind(
         &mut self,
@@ -111,6 +118,11 @@ impl Concerns {
         concerns.add_all(sleepers.map(|one| one.workload.key.clone()));
         concerns
     }
+}
+
+/// Whether what is read of those behind the one counts for the other.
+pub(super) fn has_the_same_pods(one: &Service, other: &Service) -> bool {
+    (&one.uid, &one.selector) == (&other.uid, &other.selector)
 }
 
 fn is_awake(target: &ObservedTarget) -> bool {

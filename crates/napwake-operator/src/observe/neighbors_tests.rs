@@ -86,6 +86,22 @@ fn what_was_read_is_kept() {
     assert_eq!(index.behind, BTreeMap::new());
 }
 
+/// What was read of a Service counts no longer once it selects other pods, or another
+/// one has its name.
+#[rstest]
+#[case::annotated(json!({"metadata": {"annotations": {"napwake.dev/doorman-ignore-ports": "9"}}}), 1)]
+#[case::other_pods(json!({"spec": {"selector": {"app": "web", "tier": "front"}}}), 0)]
+#[case::another_one(json!({"metadata": {"uid": "another"}}), 0)]
+fn what_was_read_is_of_one_selector(#[case] patch: Value, #[case] known: usize) {
+    let (mut index, now) = (neighbors("Paused"), Instant::now());
+    let at: Timestamp = "2026-11-30T12:00:00Z".parse().unwrap();
+    let found = Ok([("both".to_owned(), BTreeSet::new())].into());
+    index.read_behind(NAMESPACE, behind(&index), found, at);
+    index.behind.retain(|(_, service), _| service == "both");
+    index.apply_service(service("both", "web", 2, patch), now);
+    assert_eq!(index.behind.len(), known);
+}
+
 /// ROUTE-33: when one wakes or goes, whoever sleeps behind its Services is looked at.
 #[rstest]
 #[case::gone(json!({"status": {"readyReplicas": 0}}), "Paused", true)]
