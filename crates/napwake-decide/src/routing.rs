@@ -186,9 +186,7 @@ pub(crate) fn route(s: &Settled, ports: &mut Ports, mode: Mode) -> Routing {
         Err(why) => return Routing::unknown(s, why),
     };
     let mut surveyed = match (mode, s.target) {
-        (Mode::Stand, Some(target)) if !sight.is_disabled => {
-            survey::survey(&sight, &target.template.labels)
-        }
+        (Mode::Stand, Some(target)) if !sight.is_disabled => survey::survey(&sight, target),
         _ => Vec::new(),
     };
     let sharing = sharing::judge(s, &sight, &mut surveyed);
@@ -203,7 +201,7 @@ pub(crate) fn route(s: &Settled, ports: &mut Ports, mode: Mode) -> Routing {
     };
     let selecting = s
         .target
-        .map(|target| survey::selecting(&sight, &target.template.labels))
+        .map(|target| survey::selecting(&sight, target))
         .unwrap_or_default();
     let hand_over = HandOver::of(s, mode, &selecting);
     let mut plan = slices::plan(s, &sight, &wanted, &assigned, &selecting, &hand_over);

@@ -257,7 +257,7 @@ impl Cluster {
         let has_pod = |app: &App, service: &Service| {
             app.named_at.is_some_and(|at| at <= self.now)
                 && app.target.as_ref().is_some_and(|target| {
-                    target.ready_replicas > 0 && service.selects(&target.template.labels)
+                    target.ready_replicas > 0 && target.is_selected_by(service)
                 })
         };
         let mut served = BTreeMap::new();

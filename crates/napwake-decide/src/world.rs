@@ -31,6 +31,7 @@ use crate::behind::Behind;
 mod doorman;
 mod failures;
 mod load_balancers;
+mod selecting;
 
 pub use doorman::{Check, CheckOutcome, Doorman, DoormanPod, DoormanState, Listener, TargetRefs};
 pub use failures::{SliceFailure, SliceProblem};
@@ -206,6 +207,8 @@ pub struct Target {
     pub annotations: Map,
     /// `spec.replicas`, 1 where it isn't set.
     pub replicas: i32,
+    /// `spec.ordinals.start` of a StatefulSet: the number of its first pod.
+    pub first_ordinal: i32,
     /// `status.readyReplicas`.
     pub ready_replicas: i32,
     /// The pod template.

@@ -12,7 +12,7 @@ use napwake_api::{
 use super::{Sight, negs};
 use crate::{
     ports::Claim,
-    world::{Ingress, Map, Protocol, Service, ServiceKind, ServicePort, TrafficPolicy},
+    world::{Ingress, Protocol, Service, ServiceKind, ServicePort, Target, TrafficPolicy},
 };
 
 /// A Service that selects the pods.
@@ -78,12 +78,12 @@ pub(crate) fn claim(service: &Service, port: &ServicePort) -> Claim {
     }
 }
 
-/// The Services whose selector the labels meet (F-137).
-pub(crate) fn selecting<'w>(sight: &Sight<'w>, labels: &Map) -> Vec<&'w Service> {
+/// The Services that select its pods (F-137).
+pub(crate) fn selecting<'w>(sight: &Sight<'w>, target: &Target) -> Vec<&'w Service> {
     sight
         .services
         .iter()
-        .filter(|service| service.deleted.is_none() && service.selects(labels))
+        .filter(|service| service.deleted.is_none() && target.is_selected_by(service))
         .collect()
 }
 
@@ -91,13 +91,13 @@ pub(crate) fn selecting<'w>(sight: &Sight<'w>, labels: &Map) -> Vec<&'w Service>
 ///
 /// Those that other workloads' Ready pods serve are taken out afterwards, by what is
 /// read.
-pub(crate) fn survey<'w>(sight: &Sight<'w>, labels: &Map) -> Vec<Surveyed<'w>> {
+pub(crate) fn survey<'w>(sight: &Sight<'w>, target: &Target) -> Vec<Surveyed<'w>> {
     let families: BTreeSet<IpFamily> = sight
         .pods
         .iter()
         .flat_map(|pod| pod.addresses.keys().copied())
         .collect();
-    selecting(sight, labels)
+    selecting(sight, target)
         .into_iter()
         .map(|service| Surveyed {
             service,

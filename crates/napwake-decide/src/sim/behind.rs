@@ -59,15 +59,16 @@ impl Cluster {
         let apps = self.apps.values().filter(|app| counts(app));
         let targets = apps.filter_map(|app| app.target.as_ref());
         targets
-            .filter(|target| target.ready_replicas > 0 && service.selects(&target.template.labels))
+            .filter(|target| target.ready_replicas > 0 && target.is_selected_by(service))
             .map(|target| Owner::Target(target.id.kind, target.id.name.clone()))
             .collect()
     }
 
     /// Whether any workload but this one has a Ready pod in the Service's own slices.
     fn others_serve(&self, service: &Service, name: &str) -> bool {
-        let own = Owner::Target(TargetKind::Deployment, name.to_owned());
-        self.serving(service).iter().any(|one| *one != own)
+        let kinds = [TargetKind::Deployment, TargetKind::StatefulSet];
+        let own = kinds.map(|kind| Owner::Target(kind, name.to_owned()));
+        self.serving(service).iter().any(|one| !own.contains(one))
     }
 
     /// One that sleeps lets go of a Service that is routed only if other workloads'
@@ -77,7 +78,7 @@ impl Cluster {
         let its = |service: &&Service| {
             let target = app.target.as_ref();
             service.uid == slice.service_uid
-                && target.is_some_and(|target| service.selects(&target.template.labels))
+                && target.is_some_and(|target| target.is_selected_by(service))
         };
         let Some(service) = self.services.iter().find(its) else {
             return;
@@ -145,7 +146,7 @@ impl Cluster {
                 continue;
             };
             let services = self.services.iter();
-            for service in services.filter(|one| one.selects(&target.template.labels)) {
+            for service in services.filter(|one| target.is_selected_by(one)) {
                 self.check_service(name, service);
             }
         }
@@ -178,7 +179,7 @@ impl Cluster {
             !sleeps(phase)
                 && app.named_at.is_some_and(|at| at + long < self.now)
                 && target.is_some_and(|target| {
-                    target.ready_replicas > 0 && service.selects(&target.template.labels)
+                    target.ready_replicas > 0 && target.is_selected_by(service)
                 })
         };
         let is_left = self.apps.values().any(serves);

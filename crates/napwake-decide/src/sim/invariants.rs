@@ -91,9 +91,10 @@ impl Cluster {
         let Some((target, ready_at)) = app.target.as_ref().zip(app.ready_at) else {
             return;
         };
-        let is_selected = self.services.iter().any(|service| {
-            service.uid == slice.service_uid && service.selects(&target.template.labels)
-        });
+        let is_selected = self
+            .services
+            .iter()
+            .any(|service| service.uid == slice.service_uid && target.is_selected_by(service));
         // They are waited for, but not for ever.
         let is_new = self.now < ready_at + timing::HAND_OVER_BOUND;
         let is_seen = !self.is_overtaken && app.outdated.is_none();

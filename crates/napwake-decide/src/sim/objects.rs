@@ -142,6 +142,7 @@ fn target(name: &str, uid: &str, replicas: i32) -> Target {
         labels: Map::new(),
         annotations: Map::new(),
         replicas,
+        first_ordinal: 0,
         ready_replicas: 0,
         template: Template {
             hash: "template".to_owned(),

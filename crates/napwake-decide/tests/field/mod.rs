@@ -335,6 +335,7 @@ fn target() -> Target {
         labels: Map::new(),
         annotations: Map::new(),
         replicas: 1,
+        first_ordinal: 0,
         ready_replicas: 1,
         template: Template {
             hash: "template".to_owned(),

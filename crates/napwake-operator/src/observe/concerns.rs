@@ -218,11 +218,8 @@ impl Index {
         let Look::Known(target) = self.look_target(target.kind, &key, now) else {
             return false;
         };
-        let labels = &target.target.template.labels;
-        services
-            .iter()
-            .flatten()
-            .any(|one| one.service.selects(labels))
+        let mut services = services.iter().flatten();
+        services.any(|one| target.target.is_selected_by(&one.service))
     }
 
     /// The other ManagedWorkloads of the namespace that have the same target, or

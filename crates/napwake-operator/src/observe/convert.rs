@@ -178,6 +178,7 @@ pub(crate) fn target(kind: TargetKind, object: thin::Scalable) -> ObservedTarget
         labels: ours(meta.labels),
         annotations: ours(meta.annotations),
         replicas: spec.replicas,
+        first_ordinal: spec.ordinals.start,
         ready_replicas: status.ready_replicas,
         template: spec.template,
         controller,

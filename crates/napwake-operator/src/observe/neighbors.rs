@@ -51,7 +51,7 @@ impl Index {
             .into_iter()
             .flat_map(|kind| self.targets(kind).within(namespace, now));
         targets
-            .filter(|one| is_awake(one) && service.selects(&one.target.template.labels))
+            .filter(|one| is_awake(one) && one.target.is_selected_by(service))
             .map(|one| Owner::Target(one.target.id.kind, one.target.id.name.clone()))
             .collect()
     }
@@ -106,7 +106,7 @@ impl Concerns {
             .services_within(namespace, now)
             .filter(|one| {
                 let mut either = either.iter().flatten();
-                either.any(|target| one.service.selects(&target.target.template.labels))
+                either.any(|target| target.target.is_selected_by(&one.service))
             })
             .collect();
         let names: BTreeSet<&str> = services.iter().map(|one| &*one.service.name).collect();

@@ -44,6 +44,17 @@ pub(crate) struct ScalableSpec {
     pub(crate) selector: LabelSelector,
     #[serde(deserialize_with = "template")]
     pub(crate) template: Template,
+    /// A StatefulSet's.
+    #[serde(default, deserialize_with = "or_default")]
+    pub(crate) ordinals: Ordinals,
+}
+
+/// `spec.ordinals`.
+#[derive(Clone, Copy, Debug, Default, Deserialize)]
+#[serde(default)]
+pub(crate) struct Ordinals {
+    #[serde(deserialize_with = "or_default")]
+    pub(crate) start: i32,
 }
 
 /// `status`.

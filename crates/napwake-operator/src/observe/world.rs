@@ -170,8 +170,8 @@ impl Index {
                 return Seen::Unknown(told((&key, why)));
             }
         }
-        let labels = match target {
-            Look::Known(target) => Some(&target.target.template.labels),
+        let target = match target {
+            Look::Known(target) => Some(&target.target),
             Look::Absent | Look::Unknown(_) => None,
         };
         let services = self
@@ -179,7 +179,7 @@ impl Index {
             .within(namespace, now)
             .filter(|one| {
                 routed.contains(one.service.name.as_str())
-                    || labels.is_some_and(|labels| one.service.selects(labels))
+                    || target.is_some_and(|target| target.is_selected_by(&one.service))
             })
             .map(|one| one.service.clone());
         Seen::Known(services.collect())
