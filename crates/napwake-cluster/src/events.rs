@@ -34,9 +34,10 @@ const LONGEST_INSTANCE: usize = 128;
 /// digits that is at most the 253 that a name may have (F-156).
 const LONGEST_NAME: usize = 236;
 
-/// What was said that is remembered. Beyond it nothing limited is said until
-/// older memories have run out.
-const REMEMBERED: usize = 16_384;
+/// What was said of one namespace's objects that is remembered. Beyond it nothing limited
+/// is said of them until older memories have run out. Of others' it is, or whoever may
+/// make things come about in one namespace could silence all.
+const REMEMBERED: usize = 2048;
 
 /// How long what was said once is remembered here; after that its name in the
 /// API still keeps it from being said again, for as long as events are kept.
@@ -182,8 +183,9 @@ impl Events {
     /// server, so don't call it on the way of a caller's bytes.
     pub async fn publish(&self, notice: Notice) -> Result<Outcome, EventError> {
         let topic = notice.topic();
+        let within = notice.regarding.namespace.clone().unwrap_or_default();
         if let Some((topic, period)) = topic
-            && !self.said.lock().may_say(topic, period)
+            && !self.said.lock().may_say(&within, topic, period)
         {
             return Ok(Outcome::Withheld);
         }
@@ -198,7 +200,7 @@ impl Events {
             Err(kube::Error::Api(status)) if status.is_already_exists() => Ok(Outcome::Withheld),
             Err(error) => {
                 if let Some((topic, _)) = topic {
-                    self.said.lock().unsaid(topic, retry);
+                    self.said.lock().unsaid(within, topic, retry);
                 }
                 Err(EventError {
                     reason,
@@ -284,30 +286,37 @@ impl Notice {
     }
 }
 
-/// What was said, and until when it may not be said again.
+/// What was said, by namespace, and until when it may not be said again.
 #[derive(Debug, Default)]
-struct Said(HashMap<u64, Instant>);
+struct Said(HashMap<String, HashMap<u64, Instant>>);
 
 impl Said {
     /// Whether it may be said now; if so, not again for `period`.
-    fn may_say(&mut self, topic: u64, period: Duration) -> bool {
+    fn may_say(&mut self, namespace: &str, topic: u64, period: Duration) -> bool {
         let now = Instant::now();
-        if self.0.get(&topic).is_some_and(|&until| now < until) {
+        let counts = |until: &Instant| now < *until;
+        if !self.0.contains_key(namespace) {
+            // They come and go.
+            self.0.retain(|_, said| said.values().any(counts));
+        }
+        let said = self.0.entry(namespace.to_owned()).or_default();
+        if said.get(&topic).is_some_and(counts) {
             return false;
         }
-        if self.0.len() >= REMEMBERED {
-            self.0.retain(|_, &mut until| now < until);
+        if said.len() >= REMEMBERED {
+            said.retain(|_, until| counts(until));
         }
-        if self.0.len() >= REMEMBERED {
+        if said.len() >= REMEMBERED {
             return false;
         }
-        self.0.insert(topic, now + period);
+        said.insert(topic, now + period);
         true
     }
 
     /// It wasn't said after all, and isn't tried again before this.
-    fn unsaid(&mut self, topic: u64, retry: Duration) {
-        self.0.insert(topic, Instant::now() + retry);
+    fn unsaid(&mut self, namespace: String, topic: u64, retry: Duration) {
+        let said = self.0.entry(namespace).or_default();
+        said.insert(topic, Instant::now() + retry);
     }
 }
 

@@ -216,18 +216,22 @@ fn notes_are_cut_to_a_kibibyte(#[case] note: String, #[case] length: usize) {
     assert!(begins, "{short}");
 }
 
+/// Memory is bounded, and full for one namespace it isn't for another.
 #[tokio::test(start_paused = true)]
-async fn memory_is_bounded() {
+async fn nobody_is_silenced_by_others() {
     let mut said = Said::default();
     let period = Duration::from_mins(1);
     for topic in 0..REMEMBERED as u64 {
-        assert!(said.may_say(topic, period));
+        assert!(said.may_say("loud", topic, period));
     }
     assert!(
-        !said.may_say(u64::MAX, period),
+        !said.may_say("loud", u64::MAX, period),
         "rather silent than over the limit"
     );
+    assert!(said.may_say("other", u64::MAX, period));
     advance(period).await;
-    assert!(said.may_say(u64::MAX, period));
-    assert_eq!(said.0.len(), 1);
+    assert!(said.may_say("loud", u64::MAX, period));
+    assert_eq!(said.0["loud"].len(), 1);
+    assert!(said.may_say("third", 1, period));
+    assert!(!said.0.contains_key("other"), "it has nothing left to say");
 }
