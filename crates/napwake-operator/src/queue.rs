@@ -17,7 +17,7 @@ use std::{
 
 use futures::{StreamExt, stream::FuturesUnordered};
 use parking_lot::Mutex;
-use tokio::{sync::Notify, task::coop::consume_budget};
+use tokio::{sync::Notify, task::coop::consume_budget, time::Instant};
 use tokio_util::{
     sync::CancellationToken,
     time::{DelayQueue, delay_queue},
@@ -25,6 +25,10 @@ use tokio_util::{
 
 /// Work that is due later than this is done then all the same: it does no harm.
 const LONGEST_DELAY: Duration = Duration::from_hours(24);
+
+/// For how long a wake hurries that nobody was there to work on: another leader takes
+/// over in much less.
+const MISSED: Duration = Duration::from_mins(1);
 
 /// How much a key's work hurries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -89,19 +93,34 @@ struct Waiting<K> {
     again: HashMap<K, Urgency>,
     /// Whose next work is a wake, whoever asks.
     owed: HashSet<K>,
+    /// Of a queue that is shut, the wakes that were asked for last; none of one that's open.
+    missed: Option<VecDeque<(K, Instant)>>,
 }
 
 impl<K: Clone + Eq + Hash> Queue<K> {
     pub(crate) fn new() -> Self {
         Self {
-            waiting: Mutex::new(Waiting {
-                lanes: [VecDeque::new(), VecDeque::new()],
-                queued: HashMap::new(),
-                running: HashMap::new(),
-                again: HashMap::new(),
-                owed: HashSet::new(),
-            }),
+            waiting: Mutex::new(Waiting::new()),
             news: Notify::new(),
+        }
+    }
+
+    /// Forgets all that waits, and whatever is asked for until it's opened, but for wakes
+    /// that aren't long ago: nobody works on it, and whoever will asks for everything.
+    pub(crate) fn shut(&self) {
+        *self.waiting.lock() = Waiting {
+            missed: Some(VecDeque::new()),
+            ..Waiting::new()
+        };
+    }
+
+    /// Takes in what is asked for.
+    pub(crate) fn open(&self) {
+        let mut waiting = self.waiting.lock();
+        for (key, at) in waiting.missed.take().into_iter().flatten() {
+            if at.elapsed() < MISSED {
+                waiting.add(key, Urgency::Wake);
+            }
         }
     }
 
@@ -174,7 +193,28 @@ impl<K: Clone + Eq + Hash> Queue<K> {
 }
 
 impl<K: Clone + Eq + Hash> Waiting<K> {
+    fn new() -> Self {
+        Self {
+            lanes: [VecDeque::new(), VecDeque::new()],
+            queued: HashMap::new(),
+            running: HashMap::new(),
+            again: HashMap::new(),
+            owed: HashSet::new(),
+            missed: None,
+        }
+    }
+
     fn add(&mut self, key: K, urgency: Urgency) {
+        if let Some(missed) = &mut self.missed {
+            let is_over = |first: &(K, Instant)| first.1.elapsed() >= MISSED;
+            while missed.front().is_some_and(is_over) {
+                missed.pop_front();
+            }
+            if urgency == Urgency::Wake {
+                missed.push_back((key, Instant::now()));
+            }
+            return;
+        }
         if let Some(hurry) = self.running.get(&key) {
             if urgency == Urgency::Wake {
                 hurry.0.cancel();

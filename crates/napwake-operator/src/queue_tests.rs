@@ -208,3 +208,23 @@ async fn asks_from_outside_wake_it_up() {
     assert_eq!(*bench.begun.borrow(), ["a"]);
     assert_eq!(begin.elapsed(), Duration::from_secs(6));
 }
+
+/// What nobody works on is forgotten, or the names of all that came and went would be
+/// kept; but a wake that has just been missed hurries whoever opens it.
+#[tokio::test(start_paused = true)]
+async fn a_queue_that_is_shut_keeps_only_late_wakes() {
+    let queue = Queue::new();
+    queue.add("a", Urgency::Wake);
+    queue.shut();
+    queue.add("b", Urgency::Wake);
+    advance(MISSED).await;
+    queue.add("c", Urgency::Usual);
+    queue.add("d", Urgency::Wake);
+    let kept = |queue: &Queue<&str>| queue.waiting.lock().missed.as_ref().map(VecDeque::len);
+    assert_eq!((queue.depth(), kept(&queue)), (0, Some(1)));
+    queue.open();
+    queue.add("e", Urgency::Usual);
+    let bench = Bench::new(Next::WhenAsked);
+    let mut running = start(&queue, &bench);
+    assert_eq!(bench.settle(&queue, &mut running).await, "d e");
+}

@@ -44,6 +44,7 @@ pub async fn run(args: OperatorArgs, context: Context) -> Result<(), Fault> {
     let mut registry = metrics::registry(context.program.version);
     let mut supervisor = Supervisor::new(context.token.clone());
     let shared = Arc::new(Shared::new(index(&args)));
+    shared.shut_queues(); // Until it leads.
     let parts = Parts::new(&args, &context, &client, &shared, &mut registry);
     let synced = start(Watches {
         client: &client,

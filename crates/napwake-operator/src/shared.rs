@@ -32,6 +32,21 @@ impl Shared {
         }
     }
 
+    /// Somebody works on whom changes concern, and first asks for everybody.
+    pub(crate) fn open_queues(&self) {
+        self.workloads.open();
+        self.targets.open();
+        self.slices.open();
+    }
+
+    /// Nobody does, as in a process that doesn't lead: names come and go, and none of
+    /// them is kept.
+    pub(crate) fn shut_queues(&self) {
+        self.workloads.shut();
+        self.targets.shut();
+        self.slices.shut();
+    }
+
     /// Changes the index and asks for work on everybody whom it concerns.
     pub(crate) fn change(&self, change: impl FnOnce(&mut Index, Instant) -> Concerns) {
         let concerns = change(&mut self.index.lock(), Instant::now());

@@ -148,6 +148,7 @@ struct Leading<'a>(&'a Applier);
 impl<'a> Leading<'a> {
     fn new(applier: &'a Applier) -> Self {
         applier.metrics.leads.set(1);
+        applier.shared.open_queues();
         Self(applier)
     }
 }
@@ -155,5 +156,6 @@ impl<'a> Leading<'a> {
 impl Drop for Leading<'_> {
     fn drop(&mut self) {
         self.0.metrics.leads.set(0);
+        self.0.shared.shut_queues();
     }
 }
