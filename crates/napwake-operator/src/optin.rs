@@ -29,6 +29,7 @@ use serde_json::json;
 use crate::{
     apply::{ApplyError, ask, patch_params, post_params},
     backoff::{Failures, Waits},
+    holdups::Holdups,
     leader::Term,
     observe::{Look, TargetKey, convert, convert::Made, convert::ObservedTarget},
     queue::{Next, Room, Urgency},
@@ -53,6 +54,7 @@ pub(crate) struct OptIns {
     shared: Arc<Shared>,
     events: Arc<Events>,
     failures: Failures<TargetKey>,
+    holdups: Holdups<TargetKey>,
 }
 
 impl OptIns {
@@ -62,6 +64,7 @@ impl OptIns {
             shared,
             events,
             failures: Failures::new(RETRIES),
+            holdups: Holdups::default(),
         }
     }
 
@@ -69,6 +72,7 @@ impl OptIns {
     /// long as `term` lasts.
     pub(crate) async fn run(&self, term: Term) -> Infallible {
         self.failures.forget_all();
+        self.holdups.forget_all();
         let keys = self.shared.with(|index, now| {
             let kinds = [TargetKind::Deployment, TargetKind::StatefulSet];
             let targets = kinds.map(|kind| {
@@ -86,29 +90,47 @@ impl OptIns {
 
     async fn look_at(&self, key: TargetKey, term: &Term) -> Next {
         let Some((target, opt_in)) = self.wish(&key) else {
-            self.failures.over(&key);
+            self.over(&key);
             return Next::WhenAsked;
         };
         let is_told = !term.is_mine() || self.tell(&target, &opt_in).await;
         let granted = self.grant(term, &key.namespace, &target, opt_in.wish);
         match granted.await {
             Ok(()) if is_told => {
-                self.failures.over(&key);
+                self.over(&key);
                 return Next::WhenAsked;
             }
-            // It isn't told yet, or somebody else was quicker: it's looked at again all the
-            // same.
-            Ok(()) | Err(ApplyError::Stale { .. } | ApplyError::NotLeader) => {}
-            Err(error) => tracing::warn!(
-                namespace = key.namespace,
-                workload = key.name,
-                kind = key.kind.as_str(),
-                error = plain(&error),
-                "can't opt in or out"
-            ),
+            // It isn't told yet: it's looked at again all the same.
+            Ok(()) | Err(ApplyError::NotLeader) => {}
+            Err(error) => self.held_up(&key, &target, &error).await,
         }
         let (_, wait) = self.failures.another(key);
         Next::After(wait)
+    }
+
+    fn over(&self, key: &TargetKey) {
+        self.failures.over(key);
+        self.holdups.over(key);
+    }
+
+    /// Says so once that has lasted: most often somebody else was quicker, and it's over
+    /// in a moment.
+    async fn held_up(&self, key: &TargetKey, target: &ObservedTarget, error: &ApplyError) {
+        if !self.holdups.met(key.clone()) {
+            return;
+        }
+        let why = plain(error);
+        tracing::warn!(
+            namespace = key.namespace,
+            workload = key.name,
+            kind = key.kind.as_str(),
+            error = why,
+            "can't opt in or out, trying on"
+        );
+        let note = format!(
+            "Napwake can't do what its labels and annotations say, and keeps trying: {why}"
+        );
+        self.warn(target, event::HELD_UP, note, Limit::None).await;
     }
 
     /// What should be, unless the workload or its namespace is gone or can't be

@@ -1,5 +1,6 @@
 //! What opting in writes, call by call.
 
+use rstest::rstest;
 use serde_json::{Value, json};
 use tokio::time::{Instant, timeout};
 
@@ -203,12 +204,46 @@ async fn failures_back_off() {
         let mut server = server.patient(2 * RETRIES.last);
         server.refuse(403, "Forbidden").await;
         let mut waits = Vec::new();
-        for _ in 0..8 {
+        for refusal in 1..=8 {
             let begun = Instant::now();
             server.refuse(403, "Forbidden").await;
             waits.push(begun.elapsed().as_secs());
+            if refusal == 2 {
+                server.answer(201, json!({})).await; // It's told.
+            }
         }
         assert_eq!(waits, [5, 10, 20, 40, 80, 160, 300, 300]);
+        server
+    })
+    .await;
+}
+
+/// What keeps a workload from being opted in is told on it once that has lasted,
+/// whatever the API server calls it.
+#[rstest]
+#[case::forbidden(403, "Forbidden")]
+#[case::invalid(422, "Invalid")]
+#[case::not_installed(404, "NotFound")]
+#[case::taken_without_end(409, "AlreadyExists")]
+#[case::full(507, "InsufficientStorage")]
+#[tokio::test(start_paused = true)]
+async fn what_holds_it_up_is_told_once(#[case] code: u16, #[case] reason: &str) {
+    let labels = json!({"labels": {"napwake.dev/managed": "true"}});
+    opt(labels, None, async |server| {
+        let mut server = server.patient(2 * RETRIES.last);
+        for _ in 0..3 {
+            let call = server.refuse(code, reason).await;
+            assert_eq!(call.line, format!("POST {WORKLOADS}"));
+        }
+        let event = server.answer(201, json!({})).await;
+        let told = (&event.body["type"], &event.body["reason"]);
+        assert_eq!(told, (&json!("Warning"), &json!("HeldUp")));
+        let note = event.body["note"].as_str().unwrap();
+        assert!(note.contains(&format!("because of {reason}")), "{note}");
+        for _ in 0..3 {
+            let call = server.refuse(code, reason).await;
+            assert_eq!(call.line, format!("POST {WORKLOADS}"));
+        }
         server
     })
     .await;
