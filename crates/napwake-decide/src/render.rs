@@ -274,8 +274,25 @@ pub(crate) fn conditions(
     });
     let generation = s.workload().generation;
     for wanted in [ready, target].into_iter().chain(wake) {
+        let message = shorten(wanted.message);
+        let wanted = Wanted { message, ..wanted };
         condition::set(&mut status.conditions, &wanted, Some(generation), s.now);
     }
+}
+
+/// Bytes that a message may have: as many as one of the API's own conditions.
+const LONGEST_MESSAGE: usize = 32 * 1024;
+
+/// A namespace may have more Services than a status can name: one that is too large is
+/// refused, and all that it says besides with it.
+fn shorten(mut message: String) -> String {
+    const MARK: char = '…';
+    if message.len() > LONGEST_MESSAGE {
+        let end = LONGEST_MESSAGE - MARK.len_utf8();
+        message.truncate(message.floor_char_boundary(end));
+        message.push(MARK);
+    }
+    message
 }
 
 /// Warnings that go with a change of the conditions, once each. Of Services that a

@@ -171,30 +171,38 @@ pub(crate) fn judge<'w>(
 /// The TCP ports that aren't on the Service's ignore list (ROUTE-22, ROUTE-47,
 /// ROUTE-48).
 fn routable_ports(service: &Service) -> Vec<&ServicePort> {
-    let ignored = ignored_ports(service);
+    let ignored = Ignored::of(service);
     service
         .ports
         .iter()
-        .filter(|port| port.protocol == Protocol::Tcp)
-        .filter(|port| !ignored.iter().any(|entry| names_port(entry, port)))
+        .filter(|port| port.protocol == Protocol::Tcp && !ignored.has(port))
         .collect()
 }
 
-/// The entries of the ignore list: by commas, spaces trimmed (T-70).
-fn ignored_ports(service: &Service) -> Vec<&str> {
-    service
-        .annotations
-        .get(setting::DOORMAN_IGNORE_PORTS)
-        .map(|list| {
-            list.split(',')
-                .map(str::trim)
-                .filter(|entry| !entry.is_empty())
-                .collect()
-        })
-        .unwrap_or_default()
+/// What of the ignore list may name a port, by name or by the number of the Service's
+/// port (ROUTE-23, ROUTE-24). The list may have a hundred thousand entries, and the
+/// Service a hundred ports: each entry is looked at once.
+struct Ignored<'w> {
+    names: BTreeSet<&'w str>,
+    numbers: BTreeSet<u16>,
 }
 
-/// By name, or by the number of the Service's port (ROUTE-23, ROUTE-24).
-fn names_port(entry: &str, port: &ServicePort) -> bool {
-    entry == port.name || entry.parse() == Ok(port.number)
+impl<'w> Ignored<'w> {
+    /// By commas, spaces trimmed (T-70).
+    fn of(service: &'w Service) -> Self {
+        let list = service.annotations.get(setting::DOORMAN_IGNORE_PORTS);
+        let entries = list.into_iter().flat_map(|list| list.split(','));
+        let entries = entries.map(str::trim).filter(|entry| !entry.is_empty());
+        let ports: BTreeSet<&str> = service.ports.iter().map(|port| &*port.name).collect();
+        let (mut names, mut numbers) = (BTreeSet::new(), BTreeSet::new());
+        for entry in entries {
+            numbers.extend(entry.parse::<u16>());
+            names.extend(ports.get(entry).copied());
+        }
+        Self { names, numbers }
+    }
+
+    fn has(&self, port: &ServicePort) -> bool {
+        self.names.contains(&*port.name) || self.numbers.contains(&port.number)
+    }
 }

@@ -352,6 +352,29 @@ fn a_problem_of_the_last_pause_stays_on_the_condition() {
     }
 }
 
+/// T-68: with more Services than a status can name it's paused and woken all the same.
+#[test]
+fn a_message_of_hundreds_of_services_is_cut() {
+    let mut cluster = pause_with(|cluster| {
+        cluster.service().internal_traffic = TrafficPolicy::Local;
+        for number in 0..400 {
+            let mut local = cluster.services[0].clone();
+            local.name = format!("{number:03}-{}", "x".repeat(59));
+            local.uid.clone_from(&local.name);
+            cluster.services.push(local);
+        }
+    });
+    cluster.settle();
+    let live = message(&cluster);
+    assert_eq!(live.len(), 32 * 1024);
+    assert!(live.ends_with('…'));
+    cluster.stamp("api", signal::ACTIVITY);
+    cluster.until("api", Phase::Running);
+    cluster.settle();
+    let last = message(&cluster);
+    assert!(last.starts_with("at its last pause: ") && last.len() == live.len());
+}
+
 /// ROUTE-77: five problems stay once it's awake, and no other.
 #[rstest]
 #[case("ServedByOtherPods", true)]
