@@ -31,6 +31,8 @@ pub struct Reporter {
 pub enum NotServed {
     /// No pod was Ready in time.
     NoReadyPod,
+    /// Pods were Ready, and none has the Service's port.
+    NoSuchPort,
     /// The Deployment or StatefulSet is gone (T-110).
     TargetGone,
     /// No pod was Ready in time, since the wake couldn't be asked for.
@@ -45,6 +47,10 @@ impl fmt::Display for NotServed {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::NoReadyPod => f.write_str("no pod was Ready"),
+            Self::NoSuchPort => f.write_str(
+                "its pods are Ready, and no container of theirs has a port of the name that is \
+                 the Service's targetPort",
+            ),
             Self::TargetGone => f.write_str("its Deployment or StatefulSet is gone"),
             Self::NotWoken(Obstacle::OverRate(OverRate::Source)) => {
                 f.write_str("it couldn't be woken, as its caller wakes too many workloads")

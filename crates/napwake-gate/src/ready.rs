@@ -176,6 +176,21 @@ pub fn candidates<'a>(
     best(first)
 }
 
+/// Whether pods serve, and none has the Service port of this name: its `targetPort` is a
+/// name that no container of theirs has, and so no slice of theirs has the port (F-21).
+pub fn lack_port<'a>(slices: impl IntoIterator<Item = &'a Slice>, port_name: &str) -> bool {
+    let serves =
+        |one: &SliceEndpoint| one.conditions.says_serving() && !one.conditions.says_terminating();
+    let mut are_there = false;
+    for slice in slices {
+        if slice.ports.iter().any(|port| port.name == port_name) {
+            return false;
+        }
+        are_there |= slice.endpoints.iter().any(serves);
+    }
+    are_there
+}
+
 /// Of what is ranked, each endpoint once, as the best that is said of it.
 fn best(ranked: BTreeSet<(Reverse<SliceSays>, SocketAddr, &PodKey)>) -> Vec<Candidate> {
     let mut found: BTreeMap<(SocketAddr, &PodKey), SliceSays> = BTreeMap::new();

@@ -307,7 +307,11 @@ impl HoldEnd {
             NotServed::TargetGone
         } else {
             let obstacle = workloads.iter().find_map(|one| one.slot.obstacle());
-            obstacle.map_or(NotServed::NoReadyPod, NotServed::NotWoken)
+            match obstacle {
+                Some(obstacle) => NotServed::NotWoken(obstacle),
+                None if route.lacks_port => NotServed::NoSuchPort,
+                None => NotServed::NoReadyPod,
+            }
         };
         Self::new(ended, why)
     }
@@ -318,6 +322,7 @@ pub(super) fn result_of(why: &NotServed) -> WaitResult {
     match why {
         NotServed::Unreachable(_) => WaitResult::Unreachable,
         NotServed::NoReadyPod
+        | NotServed::NoSuchPort
         | NotServed::TargetGone
         | NotServed::NotWoken(_)
         | NotServed::NoPlace => WaitResult::TimedOut,

@@ -281,6 +281,7 @@ impl Board {
             keys: workloads.iter().map(|one| one.key.clone()).collect(),
             workloads: workloads.clone(),
             candidates: self.candidates(&key),
+            lacks_port: ready::lack_port(self.slices_of(&key), &key.port),
         };
         match serving {
             Serving::Live => self.draining.remove(&key),
@@ -346,11 +347,14 @@ impl Board {
 
     /// The endpoints of a route that may be Ready.
     fn candidates(&self, key: &RouteKey) -> Arc<[Candidate]> {
-        let known = self.services.get(&key.service);
-        let slices = known.iter().flat_map(|known| &known.slices);
-        let slices = slices.map(|slice| &slice.content);
         let is_allowed = |address| self.rule.check(address).is_ok();
-        ready::candidates(slices, &key.port, is_allowed).into()
+        ready::candidates(self.slices_of(key), &key.port, is_allowed).into()
+    }
+
+    fn slices_of(&self, key: &RouteKey) -> impl Iterator<Item = &ready::Slice> {
+        let known = self.services.get(&key.service).into_iter();
+        let slices = known.flat_map(|known| &known.slices);
+        slices.map(|slice| &slice.content)
     }
 
     /// Tells the listeners.

@@ -125,6 +125,7 @@ impl RouteSender {
 fn is_same(old: &Route, new: &Route) -> bool {
     old.serving == new.serving
         && old.candidates == new.candidates
+        && old.lacks_port == new.lacks_port
         && old.workloads.len() == new.workloads.len()
         && old
             .workloads

@@ -72,6 +72,8 @@ pub struct Route {
     pub keys: Arc<[WorkloadKey]>,
     /// The endpoints that may be Ready, each once (T-135).
     pub candidates: Arc<[Candidate]>,
+    /// Whether pods serve, and none of them on this port (F-21).
+    pub lacks_port: bool,
 }
 
 /// How a route is served.

@@ -278,3 +278,20 @@ proptest! {
         prop_assert_eq!(addresses.len(), count);
     }
 }
+
+/// F-21: pods that serve and whose slices lack the port are told from those that aren't
+/// Ready.
+#[rstest]
+#[case::nobody(&[], false)]
+#[case::with_the_port(&[slice(&[("http", 80)], vec![endpoint(1, SERVING)])], false)]
+#[case::without_it(&[slice(&[("admin", 81)], vec![endpoint(1, SERVING)])], true)]
+#[case::without_any(&[slice(&[], vec![endpoint(1, SERVING)])], true)]
+#[case::starting(&[slice(&[], vec![endpoint(1, STARTING)])], false)]
+#[case::stopping(&[slice(&[], vec![endpoint(1, STOPPING)])], false)]
+#[case::some_have_it(
+    &[slice(&[], vec![endpoint(1, SERVING)]), slice(&[("http", 80)], vec![endpoint(2, STARTING)])],
+    false
+)]
+fn a_port_that_no_pod_has_is_told(#[case] slices: &[Slice], #[case] expected: bool) {
+    assert_eq!(lack_port(slices, "http"), expected);
+}

@@ -6,7 +6,7 @@ use serde_json::json;
 use tokio::io::AsyncWriteExt;
 
 use super::{GET, asks, max_wait, millis, ready_pod, secs, serving, wakes, world, world_with};
-use crate::tests::{Dial, World, claimant, ending, merge, read, slice};
+use crate::tests::{Cluster, Dial, World, claimant, ending, merge, read, slice};
 
 /// HOLD-26, HOLD-27, OBS-07, OBS-08, OBS-09: two minutes by default, then closed
 /// with nothing sent, and an event that names the Service, the wait and why.
@@ -105,6 +105,25 @@ async fn a_short_hold_without_a_place_says_so() {
         note.ends_with("too many connections pass through the doorman"),
         "{note}"
     );
+    world.ends().await;
+}
+
+/// OBS-09: that no pod has the port is another reason than that none is Ready.
+#[tokio::test(start_paused = true)]
+async fn a_port_that_no_pod_has() {
+    let world = world_with("Paused", &max_wait("5s"), []);
+    let mut portless = slice("api-1", &[("api-0", "10.1.0.9", serving(true))]);
+    portless.content.ports.clear();
+    world.put_slice(portless);
+    let mut caller = world.say(GET).await;
+    world.pass(secs(5)).await;
+    assert!(ending(&mut caller).await.is_silent());
+    let is_told = |cluster: &Cluster| cluster.events().len() == 2;
+    world.cluster.until(is_told).await;
+    let events = world.cluster.events();
+    let (reason, note) = &events[1];
+    assert_eq!(reason, "RequestNotServed");
+    assert!(note.ends_with("the Service's targetPort"), "{note}");
     world.ends().await;
 }
 
