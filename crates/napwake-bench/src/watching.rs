@@ -13,8 +13,11 @@ use futures::TryStreamExt as _;
 use kube::Client;
 use kube::api::{ListParams, WatchEvent, WatchParams};
 use kube::core::Request;
+use napwake_api::ManagedWorkload;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
+
+use crate::say;
 
 /// Longer than any run.
 const LASTS_S: u32 = 24 * 60 * 60;
@@ -33,8 +36,17 @@ impl<T> Change<T> {
     }
 }
 
+/// An object that says as of when it's seen.
+pub(crate) trait Versioned {
+    /// Its `resourceVersion`.
+    fn version(&self) -> &str;
+}
+
 /// Tells of every object below `path` that has these labels, and then of every
 /// change. Ends only with an error.
+///
+/// The API server ends the watch of whoever is too slow for many changes at once, as
+/// on a busy machine: then it goes on from where it was.
 pub(crate) async fn follow<T>(
     client: Client,
     path: String,
@@ -42,7 +54,7 @@ pub(crate) async fn follow<T>(
     mut tell: impl FnMut(Change<T>),
 ) -> Result<Infallible>
 where
-    T: DeserializeOwned + Clone,
+    T: DeserializeOwned + Clone + Versioned,
 {
     let request = Request::new(path.as_str());
     let list = request.list(&ListParams::default().labels(labels))?;
@@ -58,24 +70,29 @@ where
         bookmarks: false,
         ..WatchParams::default().labels(labels)
     };
-    let mut watch = request.watch(&params, &list.metadata.resource_version)?;
-    *watch.uri_mut() = lasting(&watch.uri().to_string())
-        .parse()
-        .context("a path of our own")?;
-    let events = client
-        .request_events::<T>(watch)
-        .await
-        .with_context(|| format!("watch {path}"))?;
-    let mut events = pin!(events);
-    while let Some(event) = events.try_next().await? {
-        match event {
-            WatchEvent::Added(object) | WatchEvent::Modified(object) => tell(Change::Is(object)),
-            WatchEvent::Deleted(object) => tell(Change::Gone(object)),
-            WatchEvent::Bookmark(_) => {}
-            WatchEvent::Error(error) => bail!("the watch of {path} failed: {error}"),
+    let mut seen = list.metadata.resource_version;
+    loop {
+        let mut watch = request.watch(&params, &seen)?;
+        *watch.uri_mut() = lasting(&watch.uri().to_string())
+            .parse()
+            .context("a path of our own")?;
+        let events = client
+            .request_events::<T>(watch)
+            .await
+            .with_context(|| format!("watch {path}"))?;
+        let mut events = pin!(events);
+        while let Some(event) = events.try_next().await? {
+            let change = match event {
+                WatchEvent::Added(object) | WatchEvent::Modified(object) => Change::Is(object),
+                WatchEvent::Deleted(object) => Change::Gone(object),
+                WatchEvent::Bookmark(_) => continue,
+                WatchEvent::Error(error) => bail!("the watch of {path} failed: {error}"),
+            };
+            change.object().version().clone_into(&mut seen);
+            tell(change);
         }
+        say(&format!("the watch of {path} ended, and goes on"));
     }
-    bail!("the watch of {path} ended")
 }
 
 /// The same watch for longer than any run. The client asks for some minutes unless
@@ -107,6 +124,8 @@ struct ListMeta {
 pub(crate) struct Meta {
     pub(crate) name: String,
     #[serde(default)]
+    resource_version: String,
+    #[serde(default)]
     pub(crate) namespace: String,
     #[serde(default)]
     pub(crate) labels: BTreeMap<String, String>,
@@ -118,6 +137,30 @@ impl Meta {
     /// Whether it's deleted already.
     pub(crate) fn leaves(&self) -> bool {
         self.deletion_timestamp.is_some()
+    }
+}
+
+impl Versioned for Pod {
+    fn version(&self) -> &str {
+        &self.metadata.resource_version
+    }
+}
+
+impl Versioned for Deployment {
+    fn version(&self) -> &str {
+        &self.metadata.resource_version
+    }
+}
+
+impl Versioned for Slice {
+    fn version(&self) -> &str {
+        &self.metadata.resource_version
+    }
+}
+
+impl Versioned for ManagedWorkload {
+    fn version(&self) -> &str {
+        self.metadata.resource_version.as_deref().unwrap_or("")
     }
 }
 
