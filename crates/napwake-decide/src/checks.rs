@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 
 use crate::{
     timing::{self, after},
@@ -40,7 +40,7 @@ pub(crate) fn need(
     }
     let is_new = now < after(opened, timing::ROUTING_BOUND);
     let wait = if is_new {
-        timing::CHECK_SOON
+        soon(check, opened)
     } else {
         timing::CHECK_LATER
     };
@@ -48,6 +48,15 @@ pub(crate) fn need(
         again if again <= now => Need::Now,
         again => Need::At(again),
     }
+}
+
+/// How soon a check is repeated that found nobody listening for a new route.
+fn soon(check: &Check, opened: Timestamp) -> SignedDuration {
+    let (first, last) = timing::CHECK_SOON;
+    if check.at < opened {
+        return last; // Opened by another clock: its age can't be told.
+    }
+    check.at.duration_since(opened).clamp(first, last)
 }
 
 #[cfg(test)]
@@ -85,6 +94,21 @@ mod tests {
             .collect();
         let need = need(&checks, &listener, millis(opened * 1000), millis(now));
         assert_eq!(need, expected);
+    }
+
+    #[rstest]
+    #[case::at_once(0, 20)]
+    #[case::in_a_moment(30, 30)]
+    #[case::in_a_while(100, 100)]
+    #[case::at_last(900, 250)]
+    #[case::by_a_clock_ahead(-900, 250)]
+    fn what_opens_is_checked_again_soon(#[case] age: i64, #[case] expected: i64) {
+        let check = Check {
+            at: millis(age),
+            outcome: CheckOutcome::Silent,
+        };
+        let wait = soon(&check, millis(0));
+        assert_eq!(wait, SignedDuration::from_millis(expected));
     }
 
     fn millis(at: i64) -> Timestamp {

@@ -11,9 +11,16 @@ pub const ROUTING_BOUND: SignedDuration = SignedDuration::from_secs(15);
 /// the slices are written without those.
 pub const LAGGARD_BOUND: SignedDuration = SignedDuration::from_secs(3);
 
-/// How soon a failed connect check is repeated while its route is new: within
-/// [`ROUTING_BOUND`] of its opening.
-pub const CHECK_SOON: SignedDuration = SignedDuration::from_millis(250);
+/// How soon a failed connect check is repeated at first, and after a while, as long as
+/// its route is new: within [`ROUTING_BOUND`] of its opening. In between, after as long
+/// as the route had been open.
+///
+/// A doorman pod listens some milliseconds after the route was written, and often just
+/// after the first check.
+pub const CHECK_SOON: (SignedDuration, SignedDuration) = (
+    SignedDuration::from_millis(20),
+    SignedDuration::from_millis(250),
+);
 
 /// How soon a failed connect check is repeated later.
 pub const CHECK_LATER: SignedDuration = SignedDuration::from_secs(5);
