@@ -184,11 +184,15 @@ impl<'a, 'w> Work<'a, 'w> {
         let full = spec_of(&all);
         let standing = self.standing_ports(service, ports, family, found);
         let is_moving = standing.len() > all.len();
-        let waits = is_moving || self.is_worth_waiting(full.as_ref(), &all, &listeners);
+        // With no pod that listens on all of them, for as long as it takes, and the ports
+        // that stand already go on standing.
+        let laggards = full.as_ref();
+        let laggards = laggards.and_then(|full| self.laggards_until(full, &all, &listeners));
+        let waits = is_moving || full.is_none() || laggards.is_some();
         let spec = if waits { spec_of(&standing) } else { full };
         self.plan.is_complete &= !waits && is_whole;
         self.plan.checks.extend(checks);
-        self.plan.again.extend(again);
+        self.plan.again.extend(again.into_iter().chain(laggards));
         self.plan.is_complete &= spec.is_some();
         match found.filter(|_| spec.is_none() && is_kept) {
             Some(kept) => self.keep(kept),
@@ -288,28 +292,22 @@ impl<'a, 'w> Work<'a, 'w> {
         (!spec.endpoints.is_empty() && !spec.ports.is_empty()).then_some(spec)
     }
 
-    /// Whether the slice with all ports should wait for doorman pods that don't
-    /// listen on all of them yet.
-    ///
-    /// While one of the ports is new, for a moment; with none that does, for as
-    /// long as it takes, and the ports that stand already go on standing.
-    fn is_worth_waiting(
+    /// Until when the slice with all ports waits for doorman pods that don't listen on
+    /// all of them yet: while one of the ports is new, for a moment.
+    fn laggards_until(
         &self,
-        full: Option<&SliceSpec>,
+        full: &SliceSpec,
         ports: &[Wanted],
         listeners: &Listeners,
-    ) -> bool {
-        let Some(full) = full else {
-            return true;
-        };
+    ) -> Option<Timestamp> {
         let newest = ports
             .iter()
             .filter(|wanted| !wanted.stands)
             .filter_map(|wanted| wanted.route.opened_at.as_ref())
             .map(|opened| clock::since(opened.0, self.s.now))
-            .max();
-        full.endpoints.len() < listeners.pods()
-            && newest.is_some_and(|opened| self.s.now < after(opened, timing::LAGGARD_BOUND))
+            .max()?;
+        let until = after(newest, timing::LAGGARD_BOUND);
+        (full.endpoints.len() < listeners.pods() && self.s.now < until).then_some(until)
     }
 
     /// Leaves a slice as it is until it's known who listens: what is routed by it stays
