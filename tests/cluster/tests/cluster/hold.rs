@@ -31,8 +31,12 @@ async fn the_first_request_wakes_and_is_answered_by_the_app() {
         setup::asleep(&place, &App::new("web", "http")).await?;
         let pods = setup::pod_names(&place, "web").await?;
         ensure!(pods.is_empty(), "a paused workload has no pods: {pods:?}");
-        let others = slices::others(&place, "web").await?;
-        ensure!(others.is_empty(), "others than the doorman: {others:?}");
+        // The EndpointSlice controller follows a moment after the last pod has gone.
+        let what = "no endpoint but the doorman's";
+        let others = || slices::others(&place, "web");
+        wait::until(what, managed::PATIENCE, others, BTreeSet::is_empty).await?;
+        let doormen = slices::doormen(&place, "web").await?;
+        ensure!(!doormen.is_empty(), "no doorman's either");
         setup::request(&place, "web").await?;
         managed::phase(&place, "web", Phase::Running).await?;
         Ok(())
@@ -130,7 +134,7 @@ async fn doormen(place: &Place) -> Result<BTreeSet<String>> {
 #[tokio::test]
 async fn a_pause_and_a_wake_go_in_order() {
     place::with("order", async |place| {
-        let app = App::new("web", "http").arg("-ready-after=3s");
+        let app = App::new("web", "http").arg("-ready-after=8s");
         setup::manage(&place, &app, json!({})).await?;
         let before = managed::now();
         let status = managed::pause(&place, "web").await?;

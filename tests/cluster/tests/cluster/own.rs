@@ -131,8 +131,16 @@ impl Own {
         Ok(())
     }
 
-    /// The name of the operator's pod that leads, if one does.
-    pub(crate) async fn leader(&self) -> Result<Option<String>> {
+    /// The name of the operator's pod that leads, if one does. One that was killed has
+    /// the Lease until it expires, and leads no more.
+    async fn leader(&self) -> Result<Option<String>> {
+        let named = self.holder().await?;
+        let staying = self.staying(Part::Operator).await?;
+        Ok(named.filter(|name| staying.contains(name)))
+    }
+
+    /// The name of the operator's pod that has the Lease.
+    async fn holder(&self) -> Result<Option<String>> {
         let api: Api<Lease> = Api::namespaced(self.client.clone(), NAMESPACE);
         let lease = api.get_opt(names::LEADER_LEASE).await?;
         let holder = lease.and_then(|lease| lease.spec?.holder_identity);

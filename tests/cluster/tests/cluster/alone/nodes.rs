@@ -79,6 +79,7 @@ async fn a_local_service_is_woken_through_nodes_with_a_doorman_pod() {
         );
         for (node, address) in &nodes {
             managed::pause_routed(&place, "web").await?;
+            let stamped = managed::annotation(&place, "web", signal::LAST_REQUEST).await?;
             let url = format!("http://{address}:{port}/");
             if manned.contains(node) {
                 setup::request_to(&url, "web")
@@ -88,8 +89,13 @@ async fn a_local_service_is_woken_through_nodes_with_a_doorman_pod() {
                 ensure!(from.as_deref() == Some(OUTSIDE), "by {node} from {from:?}");
                 managed::phase(&place, "web", Phase::Running).await?;
             } else {
-                let ended = callers::curl(&url, &["--connect-timeout", "3"]).await?;
-                ensure!(ended.code == Some(28), "by {node}: {ended:?}");
+                // The node's kube-proxy may know of a pod that has just gone.
+                let what = format!("callers by {node} to get nowhere");
+                let ask = || callers::curl(&url, &["--connect-timeout", "3"]);
+                let gets_nowhere = |ended: &callers::Ended| ended.code == Some(28);
+                wait::until(&what, managed::PATIENCE, ask, gets_nowhere).await?;
+                let stamp = managed::annotation(&place, "web", signal::LAST_REQUEST).await?;
+                ensure!(stamp == stamped, "by {node}: {stamp:?}");
                 let phase = managed::status(&place, "web").await?.phase;
                 ensure!(phase == Some(Phase::Paused), "by {node} it's {phase:?}");
             }
@@ -146,7 +152,7 @@ async fn a_drained_node_loses_no_connection() {
             left.len() == 2 && !left.contains(&node),
             "doorman pods on {left:?}"
         );
-        ensure!(slices::doormen(&place, "web").await?.len() == 2);
+        until_named(&place, |named| named.len() == 2).await?;
         setup::request(&place, "web").await?;
         Ok(())
     })
@@ -168,7 +174,7 @@ async fn slices_leave_a_node_that_is_lost_and_name_it_when_it_is_back() {
         wire(&node, "down").await?;
         let without = async {
             until_named(&place, |named| named.len() == 1 && named.is_disjoint(&lost)).await?;
-            setup::request(&place, "web").await
+            is_woken_once_connected(&place).await
         };
         let without = without.await;
         wire(&node, "up").await?;
@@ -192,6 +198,20 @@ async fn beyond_the_first(own: &Own) -> Result<(String, BTreeSet<String>)> {
         Some((node, addresses.collect()))
     });
     beyond.next().context("a doorman pod on another node")
+}
+
+/// Asks until a connection comes about, and is answered over that. kube-proxy follows the
+/// slices a moment later, and until then some are sent to the node that is lost.
+async fn is_woken_once_connected(place: &Place) -> Result<()> {
+    let url = setup::url(place, "web", "/").await?;
+    let ask = || callers::curl(&url, &["--connect-timeout", "3"]);
+    // No answer to its SYN, or no way to the node.
+    let is_connected = |ended: &callers::Ended| !matches!(ended.code, Some(7 | 28));
+    let what = "a connection to Service web";
+    let ended = wait::until(what, managed::PATIENCE, ask, is_connected).await?;
+    let is_the_apps = ended.out.starts_with("app web-");
+    ensure!(is_the_apps, "not the app's own answer: {ended:?}");
+    Ok(())
 }
 
 /// Cuts the node's wire to all others, or mends it.
