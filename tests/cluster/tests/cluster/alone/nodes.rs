@@ -189,13 +189,12 @@ async fn slices_leave_a_node_that_is_lost_and_name_it_when_it_is_back() {
 }
 
 /// A node with a doorman pod by which the tests don't reach Services, and that pod's
-/// addresses.
+/// IPv4 address.
 async fn beyond_the_first(own: &Own) -> Result<(String, BTreeSet<String>)> {
     let pods = own.pods(Part::Doorman).await?.into_iter();
     let mut beyond = pods.filter_map(|pod| {
         let node = pod.spec?.node_name.filter(|node| node != FIRST)?;
-        let addresses = pod.status?.pod_ips?.into_iter().map(|ip| ip.ip);
-        Some((node, addresses.collect()))
+        Some((node, BTreeSet::from([pod.status?.pod_ip?])))
     });
     beyond.next().context("a doorman pod on another node")
 }
