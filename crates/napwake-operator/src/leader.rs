@@ -264,7 +264,7 @@ impl Candidate {
             None => timeout(CALL, leases.create(&params, &wanted)).await,
             Some(_) => timeout(CALL, leases.replace(LEADER_LEASE, &params, &wanted)).await,
         };
-        if written.is_ok() {
+        if matches!(written, Ok(Ok(_) | Err(kube::Error::Api(_)))) {
             self.unanswered = None;
         }
         let failure = match written {

@@ -41,7 +41,8 @@ pub(crate) async fn collect(applier: &Applier, term: &Term) -> Infallible {
                 failures.over(&key);
                 Next::WhenAsked
             }
-            Looked::Failed => Next::After(failures.another(key).1),
+            // Where it's kept, the answer is news of it, which would ask again at once.
+            Looked::Failed => Next::NotBefore(failures.another(key).1),
         }
     };
     slices.run(ROOM, work).await

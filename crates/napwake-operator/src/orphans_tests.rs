@@ -100,3 +100,47 @@ async fn what_is_left_behind_later_goes_too() {
     })
     .await;
 }
+
+/// One that somebody's finalizer keeps is asked to go again and again, and later and
+/// later: that it's still there is news each time.
+#[tokio::test(start_paused = true)]
+async fn what_is_kept_is_asked_to_go_later_and_later() {
+    let (mut index, now) = (index(), Instant::now());
+    index.apply_slice(ours("kept"), now);
+    collecting(index, async |server, _| {
+        let mut server = server.patient(2 * RETRIES.last);
+        let mut waits = Vec::new();
+        for _ in 0..4 {
+            let begun = Instant::now();
+            let call = server.answer(200, kept("kept")).await;
+            assert!(call.line.starts_with("DELETE "), "{call:?}");
+            waits.push(begun.elapsed());
+        }
+        let expected = [0, 5, 10, 20].map(Duration::from_secs);
+        assert_eq!(waits, expected);
+        server
+    })
+    .await;
+}
+
+/// What the API server answers where a slice goes only once somebody lets it.
+fn kept(service: &str) -> Value {
+    let name = slice_name(service, IpFamily::IPv4);
+    let labels = json!({
+        "endpointslice.kubernetes.io/managed-by": "napwake.dev",
+        "kubernetes.io/service-name": service,
+    });
+    json!({
+        "apiVersion": "discovery.k8s.io/v1",
+        "kind": "EndpointSlice",
+        "metadata": {
+            "namespace": "ns", "name": name, "uid": format!("slice-{name}"),
+            "resourceVersion": "5", "labels": labels,
+            "finalizers": ["example.com/keeps"],
+            "deletionTimestamp": "2026-11-30T12:00:00Z",
+        },
+        "addressType": "IPv4",
+        "endpoints": [],
+        "ports": [],
+    })
+}

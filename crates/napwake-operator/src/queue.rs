@@ -84,11 +84,19 @@ pub(crate) struct Queue<K> {
     news: Notify,
 }
 
+/// What is being worked on.
+#[derive(Debug)]
+struct Running {
+    hurry: Hurry,
+    /// As what it was begun.
+    urgency: Urgency,
+}
+
 #[derive(Debug)]
 struct Waiting<K> {
     lanes: [VecDeque<K>; 2],
     queued: HashMap<K, Urgency>,
-    running: HashMap<K, Hurry>,
+    running: HashMap<K, Running>,
     /// Asked for while being worked on.
     again: HashMap<K, Urgency>,
     /// Whose next work is a wake, whoever asks.
@@ -105,11 +113,15 @@ impl<K: Clone + Eq + Hash> Queue<K> {
         }
     }
 
-    /// Forgets all that waits, and whatever is asked for until it's opened, but for wakes
-    /// that aren't long ago: nobody works on it, and whoever will asks for everything.
+    /// Forgets all that waits or is worked on, and whatever is asked for until it's opened,
+    /// but for wakes that aren't long ago: nobody works on it, and whoever will asks for
+    /// everything.
     pub(crate) fn shut(&self) {
-        *self.waiting.lock() = Waiting {
-            missed: Some(VecDeque::new()),
+        let mut waiting = self.waiting.lock();
+        let missed = waiting.missed.take().unwrap_or_default();
+        let missed = missed.into_iter().chain(waiting.take_wakes()).collect();
+        *waiting = Waiting {
+            missed: Some(missed),
             ..Waiting::new()
         };
     }
@@ -144,7 +156,11 @@ impl<K: Clone + Eq + Hash> Queue<K> {
     #[cfg(test)]
     pub(crate) fn begin(&self, key: K) -> Hurry {
         let hurry = Hurry::default();
-        self.waiting.lock().running.insert(key, hurry.clone());
+        let running = Running {
+            hurry: hurry.clone(),
+            urgency: Urgency::Usual,
+        };
+        self.waiting.lock().running.insert(key, running);
         hurry
     }
 
@@ -215,9 +231,9 @@ impl<K: Clone + Eq + Hash> Waiting<K> {
             }
             return;
         }
-        if let Some(hurry) = self.running.get(&key) {
+        if let Some(running) = self.running.get(&key) {
             if urgency == Urgency::Wake {
-                hurry.0.cancel();
+                running.hurry.0.cancel();
             }
             let known = self.again.entry(key).or_insert(urgency);
             *known = (*known).max(urgency);
@@ -249,10 +265,14 @@ impl<K: Clone + Eq + Hash> Waiting<K> {
                 let any = busy < room.usual;
                 any.then(|| self.next_in(Urgency::Usual)).flatten()
             })?;
-        self.queued.remove(&key);
+        let urgency = self.queued.remove(&key).unwrap_or(Urgency::Usual);
         self.owed.remove(&key);
         let hurry = Hurry::default();
-        self.running.insert(key.clone(), hurry.clone());
+        let running = Running {
+            hurry: hurry.clone(),
+            urgency,
+        };
+        self.running.insert(key.clone(), running);
         Some((key, hurry))
     }
 
@@ -278,6 +298,27 @@ impl<K: Clone + Eq + Hash> Waiting<K> {
         if let Some(urgency) = again.filter(|urgency| !is_held_back(*urgency)) {
             self.add(key.clone(), urgency);
         }
+    }
+
+    /// The wakes that nobody is done with, as of now.
+    fn take_wakes(&mut self) -> impl Iterator<Item = (K, Instant)> + use<K> {
+        let is_wake = |urgency: &Urgency| *urgency == Urgency::Wake;
+        let waiting = std::mem::take(&mut self.queued).into_iter();
+        let again = std::mem::take(&mut self.again).into_iter();
+        let asked = waiting
+            .chain(again)
+            .filter(move |(_, urgency)| is_wake(urgency));
+        let running = std::mem::take(&mut self.running).into_iter();
+        let begun = running.filter(move |(_, running)| is_wake(&running.urgency));
+        let owed = std::mem::take(&mut self.owed).into_iter();
+        let keys = asked
+            .map(|(key, _)| key)
+            .chain(begun.map(|(key, _)| key))
+            .chain(owed);
+        let now = Instant::now();
+        keys.collect::<HashSet<_>>()
+            .into_iter()
+            .map(move |key| (key, now))
     }
 
     fn forget_running(&mut self) {

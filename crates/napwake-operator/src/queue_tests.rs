@@ -215,6 +215,7 @@ async fn asks_from_outside_wake_it_up() {
 async fn a_queue_that_is_shut_keeps_only_late_wakes() {
     let queue = Queue::new();
     queue.add("a", Urgency::Wake);
+    queue.add("usual", Urgency::Usual);
     queue.shut();
     queue.add("b", Urgency::Wake);
     advance(MISSED).await;
@@ -227,4 +228,30 @@ async fn a_queue_that_is_shut_keeps_only_late_wakes() {
     let bench = Bench::new(Next::WhenAsked);
     let mut running = start(&queue, &bench);
     assert_eq!(bench.settle(&queue, &mut running).await, "d e");
+}
+
+/// A wake that wasn't done with when a term ended hurries in the next one, too: one that
+/// waits, one that's worked on, and one that's to be looked at again.
+#[tokio::test(start_paused = true)]
+async fn wakes_of_a_term_that_ended_hurry_in_the_next() {
+    let (queue, bench) = (
+        Queue::new(),
+        Bench::new(Next::WakeAfter(Duration::from_secs(30))),
+    );
+    let mut running = start(&queue, &bench);
+    queue.add("owed", Urgency::Wake);
+    bench.let_go("owed");
+    assert_eq!(bench.settle(&queue, &mut running).await, "owed");
+    queue.add("begun", Urgency::Wake);
+    queue.add("usual", Urgency::Usual);
+    assert_eq!(bench.settle(&queue, &mut running).await, "begun usual");
+    drop(running);
+    queue.add("waits", Urgency::Wake);
+    queue.shut();
+    queue.open();
+    let waiting = queue.waiting.lock();
+    let mut wakes: Vec<_> = waiting.queued.iter().collect();
+    wakes.sort_unstable();
+    let wake = &Urgency::Wake;
+    assert_eq!(wakes, [(&"begun", wake), (&"owed", wake), (&"waits", wake)]);
 }
