@@ -184,10 +184,10 @@ impl<'a, 'w> Work<'a, 'w> {
         let full = spec_of(&all);
         let standing = self.standing_ports(service, ports, family, found);
         let is_moving = standing.len() > all.len();
-        // With no pod that listens on all of them, for as long as it takes, and the ports
-        // that stand already go on standing.
-        let laggards = full.as_ref();
-        let laggards = laggards.and_then(|full| self.laggards_until(full, &all, &listeners));
+        let until = |full: &SliceSpec| self.laggards_until(full, &all, &listeners);
+        let laggards = full.as_ref().and_then(until);
+        // Where no pod listens on all of them, it's waited for as long as it takes; the
+        // ports that stand already go on standing.
         let waits = is_moving || full.is_none() || laggards.is_some();
         let spec = if waits { spec_of(&standing) } else { full };
         self.plan.is_complete &= !waits && is_whole;

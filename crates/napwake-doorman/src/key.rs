@@ -23,12 +23,15 @@ use tokio::sync::Mutex;
 use tokio::time::{sleep, sleep_until};
 
 use self::secret::{Filled, KeySecret, SecretError};
-use crate::calls::TRIES;
 use crate::steady::Steady;
 
 /// How often the Secret is read. A pod that empties it is followed by all others
 /// well within the minute they have (TOKEN-22).
 const EVERY: Duration = Duration::from_secs(20);
+
+/// How often in a row the Secret is read because somebody else was quicker to
+/// write it. Once is enough, unless it is emptied over and over.
+const TRIES: usize = 3;
 
 /// The wake key of this pod. Clones share everything.
 #[derive(Debug, Clone)]

@@ -45,6 +45,10 @@ const EVERY: Duration = Duration::from_mins(1);
 /// How soon a write that failed is tried again.
 const RETRY: Duration = Duration::from_secs(10);
 
+/// How long reading and writing one number may take, with all its tries: the others of
+/// a round wait for it.
+const TAKES: Duration = Duration::from_secs(10);
+
 /// Numbers that are written at once.
 const AT_ONCE: usize = 8;
 
@@ -187,7 +191,8 @@ impl Shared {
     }
 
     async fn carry_out(&self, job: Job) {
-        let written = self.add(&job).await;
+        let written = timeout(TAKES, self.add(&job)).await;
+        let written = written.unwrap_or_else(|_| Err(CallError::TimedOut(TAKES).into()));
         let trouble = match &written {
             Ok(_) => String::new(),
             Err(error) => plain(error),

@@ -61,33 +61,23 @@ async fn look_at(applier: &Applier, term: &Term, key: &Key) -> Looked {
         return Looked::Settled;
     };
     let (namespace, slice) = key;
-    match applier.collect(term, &orphan).await {
-        Ok(Deleted::Kept(error)) => {
-            tracing::warn!(
-                namespace,
-                slice,
-                error,
-                "can't delete what nobody stands for"
-            );
-            Looked::Failed
-        }
+    let error = match applier.collect(term, &orphan).await {
         Ok(Deleted::Gone) => {
             let service = orphan.slice.spec.service.as_str();
             tracing::info!(namespace, slice, service, "nobody stands for it: deleted");
-            Looked::Settled
+            return Looked::Settled;
         }
-        Err(ApplyError::Stale { .. }) => Looked::Failed,
-        Err(error) => {
-            let error = plain(&error);
-            tracing::warn!(
-                namespace,
-                slice,
-                error,
-                "can't delete what nobody stands for"
-            );
-            Looked::Failed
-        }
-    }
+        Err(ApplyError::Stale { .. }) => return Looked::Failed,
+        Ok(Deleted::Kept(why)) => why,
+        Err(error) => plain(&error),
+    };
+    tracing::warn!(
+        namespace,
+        slice,
+        error,
+        "can't delete what nobody stands for"
+    );
+    Looked::Failed
 }
 
 #[cfg(test)]

@@ -220,10 +220,8 @@ async fn a_deleted_one_is_done_without() {
     assert_eq!(before.check(&after.sign().unwrap()), Ok(()));
 }
 
-/// T-23: a token whose key isn't known here is a reason to read, now and then; all
-/// who ask together share one reading.
-#[tokio::test(start_paused = true)]
-async fn an_unknown_key_is_a_reason_to_read() {
+/// A pod that knows one key, and a token of a pod that has made another since.
+async fn with_an_unknown_key() -> (Cluster, Pod, Token) {
     let cluster = cluster(empty());
     let first = pod(&cluster);
     pass(EVERY / 2).await;
@@ -231,6 +229,14 @@ async fn an_unknown_key_is_a_reason_to_read() {
     let second = pod(&cluster);
     quiet().await;
     let token = second.sign().unwrap();
+    (cluster, first, token)
+}
+
+/// T-23: a token whose key isn't known here is a reason to read, now and then; all
+/// who ask together share one reading.
+#[tokio::test(start_paused = true)]
+async fn an_unknown_key_is_a_reason_to_read() {
+    let (cluster, first, token) = with_an_unknown_key().await;
     assert_eq!(first.check(&token), Err(Refused::UnknownKey));
     let before = count(&cluster, "GET");
     let came = first.now();
@@ -260,13 +266,7 @@ async fn an_unknown_key_is_a_reason_to_read() {
 /// it reads, a few seconds after it began.
 #[tokio::test(start_paused = true)]
 async fn an_abandoned_read_counts_for_nobody() {
-    let cluster = cluster(empty());
-    let first = pod(&cluster);
-    pass(EVERY / 2).await;
-    cluster.store(SECRET, empty());
-    let second = pod(&cluster);
-    quiet().await;
-    let token = second.sign().unwrap();
+    let (cluster, first, token) = with_an_unknown_key().await;
     let before = count(&cluster, "GET");
     let asking = || {
         let (key, came) = (first.key.clone(), first.now());
